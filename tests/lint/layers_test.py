@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The law of rooms: an include points to the same room or to a strictly lower rank, by the table of rooms in
-docs/architecture.md; kernels see only base and what all kernels are given."""
+docs/architecture.md; kernels see only base and what all kernels are given, and CUDA's passes, which are built without nvcc too, no
+backend."""
 import re
 
 import sources
@@ -9,6 +10,7 @@ import sources
 ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*`([a-z_]+)/`", re.M)
 INCLUDE = re.compile(r'^\s*#\s*(?:include|define\s+HWY_TARGET_INCLUDE)\s*"([^"]*)"')
 KERNELS = re.compile(r"^backends/(?:[^/]+/)?kernels/")  # its group: what a kernel in it may include, at any depth
+PASSES = "backends/cuda/passes/"
 TABLE = "docs/architecture.md"
 CALLS = "backends/kernels/"  # what a kernel is given, declared once for all backends
 TARGET = re.compile(r"\bridge_room\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
@@ -29,6 +31,8 @@ def refusal(rank, path, included):
     kernels = KERNELS.match(path)
     if kernels and other != "base" and not included.startswith((kernels.group(), CALLS)):
         return f'a kernel includes only base/, {CALLS} and {kernels.group()}, not "{included}"'
+    if path.startswith(PASSES) and other == room and not included.startswith(PASSES):
+        return f'passes are built without nvcc too, and include nothing of backends/ but {PASSES}, not "{included}"'
     if other != room and rank[other] >= rank[room]:
         return f"{room} (rank {rank[room]}) may not include {other} (rank {rank[other]})"
     return None

@@ -172,6 +172,7 @@ PLANTED = [
     ("layers", "src/backends/kernels/k.h", TAG + '#include "backends/backend.h"\n', "k.h:3: a kernel"),
     ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:3: a kernel"),
     ("layers", "src/backends/cuda/kernels/gemm/k.cu", TAG + '#include "backends/cpu/kernels/tiles.h"\n', "k.cu:3: a kernel"),
+    ("layers", "src/backends/cuda/passes/p.cc", TAG + '#include "backends/cuda/skinny_gemm.h"\n', "p.cc:3: passes are"),
     ("layers", "CMakeLists.txt", "\nridge_room(base DEPENDS graph)\n", "CMakeLists.txt:2: target base"),
     ("sizes", "src/graph/node.cc", TAG + "//\n" * 600, "src/graph/node.cc:1:"),
     ("sizes", "src/graph/node.cc", TAG + "namespace {\n" + LONG + "}\n", "src/graph/node.cc:4: src/graph/node.cc f"),

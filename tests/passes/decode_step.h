@@ -51,6 +51,7 @@ class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
     const std::string& einsum = matmul.attrs.text("einsum");
     return einsum[0] == einsum[einsum.find(',') + 1] ? 1 : -1;
   }
+  bool prefers_streamed_gemm(const Shape&, const Shape&, bool) const override { return false; }
   plan::FlashScores flash_scores(const Call& call) const override {
     return target().flash_scores(call);
   }

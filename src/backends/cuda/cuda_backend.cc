@@ -19,6 +19,7 @@
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
 #include "backends/cuda/short_product.h"
+#include "backends/cuda/skinny_gemm.h"
 #include "backends/cuda/transposed_operand.h"
 #include "backends/table_backend.h"
 #include "base/error.h"
@@ -88,6 +89,11 @@ class CudaBackend final : public TableBackend, public GemmChoices {
 
   int transposed_operand(const Call& matmul) const override {
     return cuda::transposed_operand(matmul, device_.facts(), options_.tf32);
+  }
+  bool prefers_streamed_gemm(const Shape& x,
+                             const Shape& weight,
+                             bool has_activation) const override {
+    return cuda::prefers_streamed_gemm(x, weight, has_activation);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cuda/passes/gemm_choices.h"
 #include "backends/cuda/passes/passes.h"
-#include "backends/cuda/skinny_gemm.h"
 #include "base/fragment_tiles.h"
 #include "graph/rewrite_rule.h"
 #include "ops/pointwise.h"
@@ -116,11 +116,14 @@ bool is_residual(const Match& match) {
 }
 
 // Whether a kernel that fuses neither norms nor residuals is faster.
-bool loses_streamed_gemm(const Graph& graph, const passes::NewNode& made) {
+bool loses_streamed_gemm(const Graph& graph,
+                         const plan::Target& target,
+                         const passes::NewNode& made) {
+  const GemmChoices* choices = gemm_choices(target);
   const bool is_fused = made.inputs.size() > 2;
-  return is_fused && graph.type(made.inputs[1]).dtype == DType::kBF16 &&
-         prefers_streamed_gemm(graph.shape(made.inputs[0]), graph.shape(made.inputs[1]),
-                               made.attrs.has("activation"));
+  return choices != nullptr && is_fused && graph.type(made.inputs[1]).dtype == DType::kBF16 &&
+         choices->prefers_streamed_gemm(graph.shape(made.inputs[0]), graph.shape(made.inputs[1]),
+                                        made.attrs.has("activation"));
 }
 
 // The first output replaces the root. A sum that the kernel makes on the way replaces the old sum
@@ -151,7 +154,8 @@ Graph run_fuse_skinny_gemm(const Graph& graph, passes::PassContext& context) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
       const passes::NewNode made = skinny_gemm_of(match);
-      return !loses_streamed_gemm(graph, made) && passes::runs_on_target(context, graph, made);
+      return !loses_streamed_gemm(graph, context.target, made) &&
+             passes::runs_on_target(context, graph, made);
     };
   };
   const std::array rules = {

@@ -15,6 +15,11 @@ class GemmChoices {
   // The operand, 0 or 1, that is a matrix, is strided along the depth (K) and is worth transposing;
   // -1 if neither is.
   virtual int transposed_operand(const Call& matmul) const = 0;
+  // Whether a kernel that streams the weight [F,D] multiplies x [N,D] in bf16 faster than one that
+  // fuses norms and residuals.
+  virtual bool prefers_streamed_gemm(const Shape& x,
+                                     const Shape& weight,
+                                     bool has_activation) const = 0;
 };
 
 // The target's GemmChoices, or null.
