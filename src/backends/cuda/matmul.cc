@@ -165,19 +165,14 @@ int rounds(const Call& call) {
   const bool is_few =
       call.inputs[0].shape.rank() == 2 && call.inputs[0].shape[0] <= kSkinnyGemmMostTokens;
   if (!is_skinny_gemm(call) && !(is_few && is_fragment_gemm(call))) return 0;
-  const Shape &x = call.inputs[0].shape, &weight = call.inputs[1].shape;
-  const bool is_streamed = !has_fragments(call) && prefers_streamed_gemm(x, weight, false);
-  return is_streamed ? 0 : skinny_gemm_rounds(x[0], 0);
+  return is_streamed_gemm(call) ? 0 : skinny_gemm_rounds(call.inputs[0].shape[0], 0);
 }
 
 // Other products are kernels of ours.
 bool calls_library(const Call& call) {
   if (is_empty_product(call) || call.attrs.flag("native")) return false;
   if (has_fragments(call)) return !is_fragment_gemm(call);
-  const bool is_streamed = call.inputs[0].dtype == DType::kBF16 && call.inputs.size() == 2 &&
-                           parse_einsum(call.attrs.text("einsum")).is_projection() &&
-                           prefers_streamed_gemm(call.inputs[0].shape, call.inputs[1].shape, false);
-  return !is_skinny_gemm(call) && !is_streamed;
+  return !is_skinny_gemm(call) && !is_streamed_gemm(call);
 }
 
 // Supports a layout if the product then takes one launch: several launches cost more than the copy

@@ -78,6 +78,11 @@ FragmentGemm fragment_sizes(const Call& call) {
   return p;
 }
 
+bool is_bf16_projection(const Call& call) {
+  return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
+         call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16;
+}
+
 // The product of dense tensors, without their addresses.
 StreamedGemm dense_product(const Shape& x, const Shape& weight, GemmActivation activation) {
   StreamedGemm p;
@@ -140,7 +145,8 @@ std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& sha
   const StreamedGemm p = dense_product(call.inputs[0].shape, call.inputs[1].shape,
                                        activation(call.attrs.text("activation")));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  const bool is_taken = has_fragments(call) ? takes_fragment_gemm(fragment_sizes(call)) : takes_streamed_gemm(p);
+  const bool is_taken =
+      has_fragments(call) ? takes_fragment_gemm(fragment_sizes(call)) : takes_streamed_gemm(p);
   if (p.activation != GemmActivation::kNone && !is_fused && is_taken) return "";
   return fmt::format(
       "expected at most {} rows, or up to {} on Hopper with an activation, without norms and a "
@@ -218,9 +224,13 @@ int64_t fragment_workspace_bytes(const Call& call) {
 }
 
 bool is_skinny_gemm(const Call& call) {
-  return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
-         call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
-         call.inputs[0].shape[0] <= kSkinnyGemmMostTokens && call.inputs[0].shape[1] % kChunk == 0;
+  return is_bf16_projection(call) && call.inputs[0].shape[0] <= kSkinnyGemmMostTokens &&
+         call.inputs[0].shape[1] % kChunk == 0;
+}
+
+bool is_streamed_gemm(const Call& call) {
+  return is_bf16_projection(call) &&
+         prefers_streamed_gemm(call.inputs[0].shape, call.inputs[1].shape, false);
 }
 
 std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& context) {
@@ -239,11 +249,7 @@ std::optional<Launch> bind_skinny_gemm(const BindCall& call, BindContext& contex
 }
 
 std::optional<Launch> bind_streamed_gemm(const BindCall& call, BindContext& context) {
-  const Call types = call.call();
-  if (types.inputs.size() != 2 || types.inputs[0].dtype != DType::kBF16 ||
-      types.inputs[1].dtype != DType::kBF16 ||
-      !parse_einsum(types.attrs.text("einsum")).is_projection() || !is_ready_early(call, 1))
-    return std::nullopt;
+  if (!is_bf16_projection(call.call()) || !is_ready_early(call, 1)) return std::nullopt;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
   for (const Operand* operand : {&x, &weight, &y})
     if (!row_stride(operand->type.shape, {0, operand->strides})) return std::nullopt;

@@ -25,6 +25,8 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout);
 // Whether the kernel supports a matmul's types and shapes: a few rows times a weight. Does not
 // check layouts.
 bool is_skinny_gemm(const Call& call);
+// Whether a matmul is one of a dense bf16 weight that prefers_streamed_gemm.
+bool is_streamed_gemm(const Call& call);
 // The same for a weight in fragment tiles and up to some tens of rows, and the launches and the
 // workspace of such a matmul.
 bool is_fragment_gemm(const Call& call);
