@@ -525,22 +525,21 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     PreparedGraph prepared = prepare(trial, setting, backend);
     int64_t copies = 1;
     point.cache = "warm";
-    cost::CostedGraph costed = cost::count(plan::plan(prepared.graph, backend));
     if (setting.caches == Caches::kCold) {
-      copies = cold_copies(costed, ceilings, most);
-      if (copies > 1) {
-        prepared.graph = copies_of(prepared.graph, copies);
-        costed = cost::count(plan::plan(prepared.graph, backend));
-      }
+      copies = cold_copies(cost::count(plan::plan(prepared.graph, backend)), ceilings, most);
+      if (copies > 1) prepared.graph = copies_of(prepared.graph, copies);
       point.cache = fmt::format("cold: {} sets of operands in turn, {}", copies,
                                 format_bytes(copies * point.owned_bytes));
     }
     measure::LaunchRate rate(backend, ceilings);
+    std::optional<cost::CostedGraph> costed;  // where the plan's prediction does not hold
+    if (ceilings != nullptr && (copies > 1 || rate.matters()))
+      costed = cost::count(plan::plan(prepared.graph, backend));
     Running running(trial, std::move(prepared), backend);
     sample(rate);
     point.time = running.time(setting);
     sample(rate);
-    if (ceilings != nullptr) predict(costed, copies, ceilings_now(*ceilings, rate), point);
+    if (costed) predict(*costed, copies, ceilings_now(*ceilings, rate), point);
     const double n = static_cast<double>(copies);
     point.time.median /= n, point.time.low /= n, point.time.high /= n;
     if (setting.is_profiled && point.is_measured())
