@@ -248,12 +248,12 @@ void RankWatch::fail(const std::string& error, int code) {
   }
   board_->fail(error);
   wait_until([&] { return all_failed_alike(error); }, kAlikeS);
-  if (!all_failed_alike(error)) {
-    options_.print(fmt::format("rank {} of {}: {}", place_.rank, place_.ranks, error));
-    board_->set_told(Word::kError);
-  } else if (board_->claim(Word::kError)) {
-    const std::string first = record::find_hang(board_->rings()).not_finite;
-    options_.print(first.empty() ? error : error + "; " + first);
+  // The first to print also says where values that are not finite came from.
+  const bool is_alike = all_failed_alike(error), is_first = board_->claim(Word::kError);
+  if (is_first || !is_alike) {
+    const std::string origin = is_first ? record::find_hang(board_->rings()).not_finite : "";
+    options_.print((is_alike ? "" : fmt::format("rank {} of {}: ", place_.rank, place_.ranks)) +
+                   error + (origin.empty() ? "" : "; " + origin));
     board_->set_told(Word::kError);
   } else {
     wait_until([&] { return board_->is_told(Word::kError); }, kToldS);

@@ -59,13 +59,14 @@ inline const RankFault kRankFaults[] = {
      .says = "expected the same lr on every rank; rank 0 has 0.001, rank 1 has 1000"},
 };
 
-// A weight of one rank alone is no number: the sums of gradients bring it to all.
+// A weight of one rank alone is no number: the sums of gradients bring it to all. The loss of the
+// next step shows it, or before that a checkpoint, if the weight changed after the last loss.
 inline const RankFault kNan = {
     .name = "Nan",
     .plants_nan = true,
     .says =
-        "loss(.|\n)*rank 1 was the first with a value that is not finite, in collective [0-9]+: "
-        "all_reduce of data_parallel"};
+        "(finite loss|nothing is saved)(.|\n)*rank 1 was the first with a value that is not finite, "
+        "in collective [0-9]+: all_reduce of data_parallel"};
 
 // It needs a network namespace of its own.
 inline const RankFault kCutNetwork = {
