@@ -35,12 +35,7 @@ struct Softmax {
 template <typename C>
 struct Keys {
   Packed<C, kElements<C>> k[kUnroll], v[kUnroll];
-};
-// With the scale of each head of quants.
-template <typename C>
-requires(sizeof(C) == 1) struct Keys<C> {
-  Packed<C, kElements<C>> k[kUnroll], v[kUnroll];
-  float k_scale[kUnroll], v_scale[kUnroll];
+  float k_scale[kUnroll], v_scale[kUnroll];  // only of quants
 };
 
 // Under the exponent of 2^23, the bits of a byte make 2^23 and the byte, here the quant and 128.
