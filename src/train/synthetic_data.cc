@@ -30,23 +30,20 @@ int64_t elements_constructed(std::span<const models::Parameter> parameters, bool
 
 }  // namespace
 
-InitialWeights::InitialWeights(const models::ModelConfig& c, uint32_t seed) {
+std::vector<InitialWeight> initial_weights(const models::ModelConfig& c, uint32_t seed) {
   Random random(seed);
   const std::vector<models::Parameter> parameters = models::parameters_of(c);
   random.skip(elements_constructed(parameters, c.tied_head));
   const auto one = static_cast<float>(1 - c.norm_offset);
-  const auto add = [&](const std::string& name, Weight weight) {
-    weights_[name] = std::move(weight);
-    names_.push_back(name);
-  };
+  std::vector<InitialWeight> all;
   const auto add_drawn = [&](const std::string& name, int64_t elements) {
-    add(name, {elements, 0, random});
+    all.push_back({name, elements, 0, random});
     random.skip(Random::normal_draws(elements));
   };
   for (const models::Parameter& each : parameters) {
     const int64_t elements = each.shape.elements();
     if (each.shape.rank() == 1)  // Biases start at zero; the published model has none.
-      add(each.name, {elements, models::is_norm(each.name) ? one : 0.0f, {}});
+      all.push_back({each.name, elements, models::is_norm(each.name) ? one : 0.0f});
     else if (each.name != kTable || !c.tied_head)
       add_drawn(each.name, elements);
     else
@@ -54,14 +51,12 @@ InitialWeights::InitialWeights(const models::ModelConfig& c, uint32_t seed) {
   }
   // The head is initialized last. If it is tied, its values are the embedding table.
   if (c.tied_head) add_drawn(kTable, c.vocabulary * c.hidden);
+  return all;
 }
 
-std::vector<float> InitialWeights::draw(const std::string& name) const {
-  const auto found = weights_.find(name);
-  RIDGE_CHECK(found != weights_.end(), "no weight '{}' was drawn", name);
-  const Weight& weight = found->second;
-  std::vector<float> data(static_cast<size_t>(weight.elements), weight.constant);
-  if (weight.from) Random(*weight.from).fill_normal(data, kInitialStd);
+std::vector<float> InitialWeight::draw() const {
+  std::vector<float> data(static_cast<size_t>(elements), constant);
+  if (from) Random(*from).fill_normal(data, kInitialStd);
   return data;
 }
 

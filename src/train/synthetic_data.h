@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,24 +19,19 @@ namespace ridge::train {
 
 inline constexpr uint32_t kSyntheticSeed = 42;
 
-// The weights of a model before its training: matrices from N(0, 0.02), norms that multiply by 1,
-// biases of 0. Each is drawn when it is asked for, so that they are never in memory all at once.
-class InitialWeights {
- public:
-  InitialWeights(const models::ModelConfig& config, uint32_t seed);
+// A weight of a model before its training. It is drawn when it is asked for, so that no more than
+// one is in memory at a time.
+struct InitialWeight {
+  std::string name;
+  int64_t elements = 0;
+  float constant = 0;
+  std::optional<Random> from = {};  // before this weight's draws; none: all are `constant`
 
-  std::vector<float> draw(const std::string& name) const;           // RIDGE_CHECKs the name
-  const std::vector<std::string>& names() const { return names_; }  // in the published order
-
- private:
-  struct Weight {
-    int64_t elements = 0;
-    float constant = 0;
-    std::optional<Random> from;  // as it is before this weight's draws; none: all are `constant`
-  };
-  std::map<std::string, Weight> weights_;
-  std::vector<std::string> names_;
+  std::vector<float> draw() const;
 };
+
+// In the published order: matrices from N(0, 0.02), norms that multiply by 1, biases of 0.
+std::vector<InitialWeight> initial_weights(const models::ModelConfig& config, uint32_t seed);
 
 // The first values of an adapter's parameter, as in PEFT: B is 0, so that the model begins
 // unchanged; A [rank,in] is uniform within 1 / sqrt(in). They depend only on the seed, the name and

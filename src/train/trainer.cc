@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 
@@ -49,14 +48,17 @@ void load(const LoadGraph& load,
           bool has_stages,
           runtime::Store& store) {
   std::set<std::string> asked;
-  std::optional<InitialWeights> drawn;
-  if (!weights) drawn.emplace(config, kSyntheticSeed);
+  const std::vector<InitialWeight> initial =
+      weights ? std::vector<InitialWeight>() : initial_weights(config, kSyntheticSeed);
   runtime::load_parameters(
       load,
       [&](const std::string& name, const Type& type) {
         asked.insert(name);
         if (passes::is_lora(name)) return initial_adapter(name, type.shape, kSyntheticSeed);
-        return weights ? weights(name, type) : drawn->draw(name);
+        if (weights) return weights(name, type);
+        const auto found = std::ranges::find(initial, name, &InitialWeight::name);
+        RIDGE_CHECK(found != initial.end(), "no weight '{}' is drawn", name);
+        return found->draw();
       },
       store);
   for (const Value& each : load.graph.values)

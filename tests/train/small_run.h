@@ -121,9 +121,9 @@ inline Weights lively_weights(const models::ModelConfig& config, double noise = 
   Weights weights;
   Random random(6), noise_random(7);
   const auto one = static_cast<float>(1 - config.norm_offset);
-  const InitialWeights initial(config, 1);
-  for (const std::string& name : initial.names()) {
-    std::vector<float> data = initial.draw(name);
+  for (const InitialWeight& initial : initial_weights(config, 1)) {
+    const std::string& name = initial.name;
+    std::vector<float> data = initial.draw();
     const bool is_norm = models::is_norm(name);
     random.fill_normal(data, is_norm ? 0.1f : 0.25f);
     for (float& x : data) {

@@ -19,11 +19,10 @@ TEST(SyntheticWeights, AreThoseOfThePublishedRun) {
   const models::ModelConfig& config = models::preset("small").config;
   int64_t parameters = 0;
   std::vector<float> table;
-  const InitialWeights weights(config, kSyntheticSeed);
-  for (const std::string& name : weights.names()) {
-    std::vector<float> data = weights.draw(name);
+  for (const InitialWeight& each : initial_weights(config, kSyntheticSeed)) {
+    std::vector<float> data = each.draw();
     parameters += static_cast<int64_t>(data.size());
-    if (name == "model.embed_tokens.weight") table = std::move(data);
+    if (each.name == "model.embed_tokens.weight") table = std::move(data);
   }
   EXPECT_EQ(parameters, 31977984);
   ASSERT_EQ(table.size(), 512000u);
@@ -36,9 +35,8 @@ TEST(SyntheticWeights, EachIsDrawnOnceInItsShape) {
   models::ModelConfig config = small_config();
   config.tied_head = false;
   std::map<std::string, size_t> sizes;
-  const InitialWeights weights(config, 1);
-  for (const std::string& name : weights.names())
-    EXPECT_TRUE(sizes.emplace(name, weights.draw(name).size()).second) << name << " comes twice";
+  for (const InitialWeight& each : initial_weights(config, 1))
+    EXPECT_TRUE(sizes.emplace(each.name, each.draw().size()).second) << each.name << " comes twice";
   EXPECT_EQ(sizes.at("lm_head.weight"), 64u * 32);
   EXPECT_EQ(sizes.at("model.layers.1.self_attn.k_proj.weight"), 16u * 32);
   EXPECT_EQ(sizes.at("model.layers.0.mlp.down_proj.weight"), 48u * 32);
@@ -52,12 +50,11 @@ TEST(SyntheticWeights, BiasesAreZero) {
   models::ModelConfig config = small_config();
   config.qkv_bias = config.output_bias = config.mlp_bias = true;
   size_t biases = 0;
-  const InitialWeights weights(config, 1);
-  for (const std::string& name : weights.names()) {
-    if (!name.ends_with(".bias")) continue;
-    const std::vector<float> data = weights.draw(name);
+  for (const InitialWeight& each : initial_weights(config, 1)) {
+    if (!each.name.ends_with(".bias")) continue;
+    const std::vector<float> data = each.draw();
     biases += data.size();
-    for (float value : data) ASSERT_EQ(value, 0) << name;
+    for (float value : data) ASSERT_EQ(value, 0) << each.name;
   }
   EXPECT_GT(biases, 0u);
 }
