@@ -68,13 +68,7 @@ void add_tensor_options(Command app, InferenceOptions& o) { add_tensor_options(a
 
 void join_ranks(InferenceOptions& o) {
   join_ranks(o.ranks, o.machine);
-  if (o.ranks.joined == nullptr) return;
-  const runtime::RankLayout& layout = o.ranks.joined->layout();
-  o.rank = o.ranks.joined->tensor_rank();
-  o.stage = o.ranks.joined->stage(), o.stages = layout.pipeline;
-  if (layout.tensor > 1)
-    o.level.switches = passes::with_switch(o.level.switches,
-                                           fmt::format("+shard_tensor_parallel={}", layout.tensor));
+  if (o.ranks.joined != nullptr) serve::share_model(o, *o.ranks.joined);
 }
 
 void run_on_ranks(InferenceOptions& o, const std::function<void()>& body) {

@@ -44,23 +44,22 @@ void plan_ranks(const PlanOptions& o,
                 TrainingChoice choice,
                 const std::vector<planning::TargetHardware>& places,
                 const TerminalOptions& terminal) {
-  const bool shares = o.layout.zero.size() == 1;  // not "auto"
-  RankOptions layout;
-  layout.zero = shares ? o.layout.zero[0] - '0' : 0;
-  layout.sequence_parallel = o.sequence_parallel;
+  train::RankSharing sharing = o.pipeline;
+  if (o.layout.zero.size() == 1) sharing.zero = o.layout.zero[0] - '0';  // not "auto"
+  sharing.sequence_parallel = o.sequence_parallel;
   const int64_t stages = o.pipeline.pipeline_parallel;
   const runtime::RankLayout ranks{o.fake_ranks / o.tensor_parallel / stages, o.tensor_parallel,
                                   stages};
-  choice.add_switch(layout_switches(ranks, layout));
+  choice.add_switch(train::layout_switches(ranks, sharing));
   choice.step.shard.stages = stages;
-  choice.step.pipeline = pipeline_of(ranks, o.pipeline);
+  choice.step.pipeline = train::pipeline_of(ranks, sharing);
   choice.add_switch(planning::recompute_switch(o.recompute));
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;
   setup.setting.device = places[0].target;
-  const record::RankPlan plan = planning::plan_ranks(
-      setup, o.fake_ranks, places[0].target_of(setup.selection), &places[0].ceilings,
-      search_bars(terminal));
+  const record::RankPlan plan =
+      planning::plan_ranks(setup, o.fake_ranks, places[0].target_of(setup.selection),
+                           &places[0].ceilings, search_bars(terminal));
   fmt::print("{}", o.json ? report::rank_plan_json(plan) : report::rank_plan_text(plan, terminal));
 }
 
@@ -78,8 +77,7 @@ void plan_training(const PlanOptions& o, const Command& app, const TerminalOptio
   std::vector<planning::TargetHardware> places = planning::choose_hardware_list(
       o.hardware, this_machine(training.machine, choice.selection, terminal, false),
       choice.selection.has("tf32"));
-  for (planning::TargetHardware& place : places)
-    planning::set_enqueue_time(place, o.enqueue_us);
+  for (planning::TargetHardware& place : places) planning::set_enqueue_time(place, o.enqueue_us);
   for (const planning::TargetHardware& place : places)
     expect_effect(choice.switches, passes::Serves::kTraining, *place.planned);
   if (o.fake_ranks != 0) return plan_ranks(o, choice, places, terminal);

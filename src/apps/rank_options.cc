@@ -3,7 +3,6 @@
 #include "apps/rank_options.h"
 
 #include <fcntl.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,9 +14,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
-#include "base/openmp_threads.h"
 #include "base/printable.h"
-#include "base/split.h"
 #include "files/interrupt.h"
 #include "runtime/rank_launcher.h"
 
@@ -25,18 +22,14 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostRanks = 4096;
-constexpr int64_t kMostRanksOfACore = 16;  // more only keep the machine from all else
 constexpr double kMostTimeoutS = 1e6;
 
-// The GPUs that ranks use: those of CUDA_VISIBLE_DEVICES, or the first `count`, as --gpus chooses
-// among them.
+const char* variable(const char* name) { return std::getenv(name); }
+
+// The GPUs that ranks use: the visible ones, as --gpus chooses among them.
 std::vector<std::string> chosen_gpus(const RankOptions& o, int count) {
-  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
-  std::vector<std::string> visible;
-  if (given != nullptr) visible = split(given);
-  for (int i = 0; given == nullptr && i < count; ++i) visible.push_back(std::to_string(i));
-  if (o.gpus.empty()) return visible;
-  return runtime::choose_gpus(o.gpus, visible);
+  const std::vector<std::string> visible = runtime::visible_gpus(variable, count);
+  return o.gpus.empty() ? visible : runtime::choose_gpus(o.gpus, visible);
 }
 
 // Ends as the ranks do.
@@ -50,7 +43,8 @@ std::vector<std::string> chosen_gpus(const RankOptions& o, int count) {
 // when it is first asked anything, so that it cannot say here how many there are.
 void put_own_gpu_first(const RankOptions& o, const runtime::RankPlace& place) {
   constexpr int kMostGpus = 1024;
-  std::vector<std::string> gpus = chosen_gpus(o, o.gpus.empty() ? place.local_ranks : kMostGpus);
+  const std::vector<std::string> gpus =
+      chosen_gpus(o, o.gpus.empty() ? place.local_ranks : kMostGpus);
   // A launcher that gives each process one GPU has chosen it already.
   if (gpus.size() <= 1 && o.gpus.empty()) return;
   const auto own = static_cast<size_t>(place.local_rank);
@@ -59,8 +53,7 @@ void put_own_gpu_first(const RankOptions& o, const runtime::RankPlace& place) {
     throw usage_error("[gpus] expected a GPU for each of the {} ranks of this host, got {}: {}",
                       place.local_ranks, gpus.size(), printable(o.gpus));
   }
-  std::swap(gpus[0], gpus[own]);
-  ::setenv("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(gpus, ",")).c_str(), 1);
+  runtime::put_gpu_first(gpus, own);
   if (o.gpus.empty()) return;
   if (const int found = backends::cuda::gpu_count(); static_cast<size_t>(found) < gpus.size())
     throw usage_error("[gpus] expected GPUs of this machine, got {}, of which {} are there",
@@ -167,10 +160,9 @@ int start_ranks(int64_t ranks, const RankOptions& o, bool on_gpu) {
       throw usage_error("[ranks] expected at most {} ranks, one for each {}, got {}", gpus,
                         o.gpus.empty() ? "GPU of this machine" : "of --gpus " + printable(o.gpus),
                         ranks);
-  if (const int64_t most = kMostRanksOfACore * std::ssize(allowed_processors());
-      !on_gpu && ranks > most)
+  if (const int64_t most = runtime::most_cpu_ranks(); !on_gpu && ranks > most)
     throw usage_error("[ranks] expected at most {}, {} for each core that Ridge may use, got {}",
-                      most, kMostRanksOfACore, ranks);
+                      most, runtime::kMostRanksOfACore, ranks);
   return on_gpu ? runtime::run_ranks(ranks) : runtime::run_mpirun(ranks);
 }
 
@@ -218,44 +210,13 @@ void add_pipeline_options(Command app, RankOptions& o) {
                  "parts of the model on each stage, if interleaved (default: 2)");
 }
 
-train::PipelineOptions pipeline_of(const runtime::RankLayout& layout, const RankOptions& o) {
-  constexpr int64_t kMostChunks = 64;
-  const passes::PipelineOrder order = passes::pipeline_order(o.pipeline_schedule);
-  const bool is_interleaved = order == passes::PipelineOrder::kInterleaved;
-  if (layout.pipeline == 1 &&
-      (order != passes::PipelineOrder::kOneForwardOneBackward || o.pipeline_chunks != 0))
-    throw usage_error("[pipeline-schedule] expected --pipeline-parallel of 2 or more, got 1");
-  const int64_t chunks = o.pipeline_chunks != 0 ? o.pipeline_chunks : is_interleaved ? 2 : 1;
-  if (chunks < 1 || chunks > kMostChunks || (chunks > 1 && !is_interleaved))
-    throw usage_error("[pipeline-chunks] expected {}, got {}",
-                      is_interleaved ? fmt::format("1 to {}", kMostChunks)
-                                     : std::string("1 unless --pipeline-schedule interleaved"),
-                      chunks);
-  return {order, chunks};
-}
-
-std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& o) {
-  if (o.zero < 0 || o.zero > 3)
-    throw usage_error("[zero] expected a stage from 0 to 3, got {}", o.zero);
-  if (o.sequence_parallel && layout.tensor == 1)
-    throw usage_error("[sequence-parallel] expected ranks that share a model, got 1");
-  std::vector<std::string> switches;
-  if (layout.tensor > 1)
-    switches.push_back(fmt::format("+train_tensor_parallel={}", layout.tensor));
-  if (o.sequence_parallel) switches.emplace_back("+sequence_parallel");
-  if (layout.data > 1)
-    switches.push_back(o.zero == 0 ? fmt::format("+data_parallel={}", layout.data)
-                                   : fmt::format("+zero={}", o.zero));
-  return fmt::format("{}", fmt::join(switches, ","));
-}
-
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
   runtime::WatchOptions watch{.print = print_error};
   if (o.timeout_s) watch.first_step_s = watch.timeout_s = *o.timeout_s;
   if (!(watch.timeout_s > 0 && watch.timeout_s <= kMostTimeoutS))
     throw usage_error("[collective-timeout] expected seconds above 0, at most {:g}, got {:g}",
                       kMostTimeoutS, watch.timeout_s);
-  const runtime::RankPlace place = runtime::find_rank([](const char* v) { return std::getenv(v); });
+  const runtime::RankPlace place = runtime::find_rank(variable);
   const runtime::RankLayout layout = layout_of(o, place);
   const int64_t wanted = layout.ranks();
   if (wanted == 1 && o.gpus.empty()) return;
@@ -270,10 +231,7 @@ void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
         "this host, or mpirun for ranks on CPUs",
         place.local_ranks);
   if (place.launcher == runtime::Launcher::kNone) run_ranks(wanted, o, on_gpu);
-  o.joined = std::make_shared<runtime::Ranks>(place, layout, watch, on_gpu);
-  if (!on_gpu && machine.threads == 0) machine.threads = o.joined->processors();
-  machine.groups = &o.joined->groups();
-  machine.listener = &o.joined->watch();
+  o.joined = runtime::join_ranks(place, layout, watch, machine);
   if (!o.is_first()) print_only_errors();
 }
 

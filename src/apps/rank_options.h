@@ -12,17 +12,13 @@
 #include "apps/subcommand.h"
 #include "backends/machine.h"
 #include "runtime/ranks.h"
-#include "train/step.h"
+#include "train/training_choice.h"
 
 namespace ridge::apps {
 
 // 0 stands for as many as the launcher started, divided by the other number.
-struct RankOptions {
+struct RankOptions : train::RankSharing {
   int64_t data_parallel = 1, tensor_parallel = 1, pipeline_parallel = 1;
-  std::string pipeline_schedule = "1f1b";
-  int64_t pipeline_chunks = 0;  // 0: 2 if interleaved, else 1
-  int64_t zero = 0;             // stage
-  bool sequence_parallel = false;
   std::optional<double> timeout_s = {};
   std::string gpus = {};  // "0,2": those that ranks use; empty: the first ones
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
@@ -49,13 +45,6 @@ int run_as_rank(RankOptions& options, const std::string& folder, const std::func
 
 // --pipeline-parallel and how its stages work
 void add_pipeline_options(Command app, RankOptions& options);
-// Throws usage Errors.
-train::PipelineOptions pipeline_of(const runtime::RankLayout& layout, const RankOptions& options);
-
-// The switches of the passes that train on several ranks in the way that the options ask for.
-// Throws usage Errors.
-std::string layout_switches(const runtime::RankLayout& layout, const RankOptions& options);
-
 // Starts this program again as so many ranks, and returns their exit code. Throws usage Errors.
 int start_ranks(int64_t ranks, const RankOptions& options, bool on_gpu);
 

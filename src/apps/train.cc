@@ -414,16 +414,10 @@ int run(Training& t) {
 int run_joined(TrainOptions& o, const Command& app, const AppContext& context) {
   TrainingChoice choice = choose_training(o.training, app);
   if (!o.ranks.joined) {
-    choice.add_switch(layout_switches({}, o.ranks));
-    pipeline_of({}, o.ranks);
+    choice.add_switch(train::layout_switches({}, o.ranks));
+    train::pipeline_of({}, o.ranks);
   } else {
-    runtime::Ranks& ranks = *o.ranks.joined;
-    const runtime::RankLayout& layout = ranks.layout();
-    choice.add_switch(layout_switches(layout, o.ranks));
-    choice.step.shard = {ranks.data_rank(), layout.data,     &ranks.all(),  ranks.tensor_rank(),
-                         layout.tensor,     &ranks.groups(), ranks.stage(), layout.pipeline};
-    choice.step.pipeline = pipeline_of(layout, o.ranks);
-    ranks.share_kv_heads(layout.tensor / choice.model.config.kv_heads);
+    choice.share(*o.ranks.joined, o.ranks);
   }
   Training training{o, context.terminal, choice,
                     train::TrainingSchedule(o.schedule, choice.step, o.data.is_given())};

@@ -21,6 +21,7 @@ struct RankLayout {
   int64_t tensor = 1;    // ranks that share each layer
   int64_t pipeline = 1;  // stages, each of which has some of the layers
 
+  bool operator==(const RankLayout&) const = default;
   int64_t ranks() const { return data * tensor * pipeline; }
   int64_t of_stage() const { return data * tensor; }
   int64_t stage(int64_t rank) const { return rank / of_stage(); }

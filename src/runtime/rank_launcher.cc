@@ -123,6 +123,8 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
 
 }  // namespace
 
+int64_t most_cpu_ranks() { return kMostRanksOfACore * std::ssize(allowed_processors()); }
+
 int run_mpirun(int64_t ranks) {
   // Each rank keeps itself on its own processors.
   std::vector<std::string> words = {"mpirun",    "-n",   std::to_string(ranks),

@@ -7,6 +7,10 @@
 
 namespace ridge::runtime {
 
+// Ranks on CPUs that this host may be asked to start; more only keep it from all else.
+inline constexpr int64_t kMostRanksOfACore = 16;
+int64_t most_cpu_ranks();
+
 // Runs the ranks by mpirun and returns its code, or 1 if a signal ended a rank. Ctrl-C and SIGTERM
 // go to the ranks; mpirun would kill them after a second. Notes on stderr if the ranks share cores.
 // Throws a run-time Error if mpirun is missing.

@@ -2,10 +2,14 @@
 // Reads the variables of each launcher by a table.
 #include "runtime/rank_place.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "base/printable.h"
@@ -84,6 +88,18 @@ void read_address(const Environment& environment, const Variables& v, RankPlace&
 std::string_view name(Launcher launcher) {
   constexpr std::string_view kNames[] = {"no launcher", "mpirun", "srun", "torchrun"};
   return kNames[static_cast<size_t>(launcher)];
+}
+
+std::vector<std::string> visible_gpus(const Environment& environment, int count) {
+  if (const char* given = environment("CUDA_VISIBLE_DEVICES")) return split(given);
+  std::vector<std::string> visible;
+  for (int i = 0; i < count; ++i) visible.push_back(std::to_string(i));
+  return visible;
+}
+
+void put_gpu_first(std::vector<std::string> gpus, size_t own) {
+  std::swap(gpus[0], gpus[own]);
+  ::setenv("CUDA_VISIBLE_DEVICES", fmt::format("{}", fmt::join(gpus, ",")).c_str(), 1);
 }
 
 std::vector<std::string> choose_gpus(std::string_view list, std::span<const std::string> visible) {

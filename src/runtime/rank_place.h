@@ -33,6 +33,12 @@ using Environment = std::function<const char*(const char* name)>;
 // two launchers that contradict each other. mpirun inside a job of Slurm counts as mpirun.
 RankPlace find_rank(const Environment& environment);
 
+// The GPUs that this process may use: those of CUDA_VISIBLE_DEVICES, or the first `count`.
+std::vector<std::string> visible_gpus(const Environment& environment, int count);
+// Makes this one of the GPUs the first that the process sees, with the others behind it. CUDA reads
+// the variable when it is first asked anything.
+void put_gpu_first(std::vector<std::string> gpus, size_t own);
+
 // Those of the visible GPUs that a list of their numbers names: "0,2" of {"4", "5", "6"} is {"4",
 // "6"}. Throws a usage Error: no number, one that is not there, or one twice.
 std::vector<std::string> choose_gpus(std::string_view list, std::span<const std::string> visible);

@@ -149,7 +149,10 @@ Ranks::Ranks(const RankPlace& place,
   for (const std::string& text : all().gather(to_text({host_name(), allowed_processors()})))
     ranks.push_back(from_text(text));
   const std::vector<int> own = own_processors(ranks, static_cast<size_t>(place.rank));
-  if (!own.empty()) stay_on(own);
+  if (!own.empty()) {
+    processors_before_ = allowed_processors();
+    stay_on(own);
+  }
   processors_ = std::max<int>(1, static_cast<int>(own.size()));
 }
 
@@ -161,9 +164,26 @@ void Ranks::share_kv_heads(int64_t size) {
   group->tell(watch_.get(), name);
 }
 
-// After an Error the others see that this process left without it.
+// After an Error the others see that this process left without it. A program that goes on without
+// ranks has its processors again.
 Ranks::~Ranks() {
   if (std::uncaught_exceptions() == 0) watch_->board().leave();
+  if (!processors_before_.empty()) stay_on(processors_before_);
+}
+
+void tell(Ranks& ranks, backends::MachineOptions& machine) {
+  if (!backends::is_gpu(machine) && machine.threads == 0) machine.threads = ranks.processors();
+  machine.groups = &ranks.groups();
+  machine.listener = &ranks.watch();
+}
+
+std::shared_ptr<Ranks> join_ranks(const RankPlace& place,
+                                  const RankLayout& layout,
+                                  const WatchOptions& watch,
+                                  backends::MachineOptions& machine) {
+  auto joined = std::make_shared<Ranks>(place, layout, watch, backends::is_gpu(machine));
+  tell(*joined, machine);
+  return joined;
 }
 
 // A step is over when the next but one begins.

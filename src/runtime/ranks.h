@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/collectives/communicator.h"
+#include "backends/machine.h"
 #include "cost/costed_graph.h"
 #include "plan/rank_layout.h"
 #include "runtime/rank_place.h"
@@ -65,7 +66,8 @@ class Ranks {
 
   RankPlace place_;
   RankLayout layout_;
-  std::unique_ptr<RankWatch> watch_;  // it ends last
+  std::vector<int> processors_before_;  // empty: they have not changed
+  std::unique_ptr<RankWatch> watch_;    // it ends last
   std::unique_ptr<backends::RankWorld> world_;
   backends::Groups groups_;
   std::unique_ptr<backends::Communicator> product_;  // it has all ranks; null: a group does
@@ -73,6 +75,15 @@ class Ranks {
   int processors_ = 1;
   mutable int64_t asked_ = 0;  // steps that have begun
 };
+
+// Tells the options of a rank's machine the groups, who hears their collectives, and on CPUs the
+// threads, unless they are given.
+void tell(Ranks& ranks, backends::MachineOptions& machine);
+// Joins the ranks, and tells the machine's options. Throws as Ranks does.
+std::shared_ptr<Ranks> join_ranks(const RankPlace& place,
+                                  const RankLayout& layout,
+                                  const WatchOptions& watch,
+                                  backends::MachineOptions& machine);
 
 // Tells the ranks each other's collectives. Throws a usage Error that names the first one in which
 // a rank differs; every rank throws the same.

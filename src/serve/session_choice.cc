@@ -15,6 +15,7 @@
 #include "ops/kv_cache.h"
 #include "passes/tensor_shards.h"
 #include "plan/rank_layout.h"
+#include "runtime/ranks.h"
 
 namespace ridge::serve {
 
@@ -160,6 +161,15 @@ int64_t served_chunk(const InferenceOptions& o, std::optional<int64_t> batched_t
   constexpr int64_t kGpuChunk = 2048;
   const int64_t least = backends::is_gpu(o.machine) ? kGpuChunk : 0;
   return std::max(o.chunk, batched_tokens.value_or(least));
+}
+
+void share_model(InferenceOptions& o, const runtime::Ranks& ranks) {
+  const runtime::RankLayout& layout = ranks.layout();
+  o.rank = ranks.tensor_rank();
+  o.stage = ranks.stage(), o.stages = layout.pipeline;
+  if (layout.tensor > 1)
+    o.level.switches = passes::with_switch(o.level.switches,
+                                           fmt::format("+shard_tensor_parallel={}", layout.tensor));
 }
 
 namespace {

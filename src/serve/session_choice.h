@@ -15,6 +15,10 @@
 #include "serve/session.h"
 #include "text/tokenizer.h"
 
+namespace ridge::runtime {
+class Ranks;
+}
+
 namespace ridge::serve {
 
 // The arithmetic of a session.
@@ -73,6 +77,9 @@ struct InferenceOptions {
   std::optional<DType> chosen_cache_dtype(const passes::Selection& selection,
                                           const char* option = "cache-dtype") const;
 };
+
+// Makes this process one of the ranks that share the model.
+void share_model(InferenceOptions& options, const runtime::Ranks& ranks);
 
 // The requirements of a run on its session. The options' context replaces `positions`.
 struct SessionNeeds {

@@ -2,11 +2,15 @@
 // Checks the numbers, and takes from the model what is not given.
 #include "train/training_choice.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/split.h"
+#include "runtime/ranks.h"
 
 namespace ridge::train {
 namespace {
@@ -23,6 +27,37 @@ passes::LoraOptions lora_of(const TrainingOptions& o) {
 }
 
 }  // namespace
+
+std::string layout_switches(const plan::RankLayout& layout, const RankSharing& o) {
+  if (o.zero < 0 || o.zero > 3)
+    throw usage_error("[zero] expected a stage from 0 to 3, got {}", o.zero);
+  if (o.sequence_parallel && layout.tensor == 1)
+    throw usage_error("[sequence-parallel] expected ranks that share a model, got 1");
+  std::vector<std::string> switches;
+  if (layout.tensor > 1)
+    switches.push_back(fmt::format("+train_tensor_parallel={}", layout.tensor));
+  if (o.sequence_parallel) switches.emplace_back("+sequence_parallel");
+  if (layout.data > 1)
+    switches.push_back(o.zero == 0 ? fmt::format("+data_parallel={}", layout.data)
+                                   : fmt::format("+zero={}", o.zero));
+  return fmt::format("{}", fmt::join(switches, ","));
+}
+
+PipelineOptions pipeline_of(const plan::RankLayout& layout, const RankSharing& o) {
+  constexpr int64_t kMostChunks = 64;
+  const passes::PipelineOrder order = passes::pipeline_order(o.pipeline_schedule);
+  const bool is_interleaved = order == passes::PipelineOrder::kInterleaved;
+  if (layout.pipeline == 1 &&
+      (order != passes::PipelineOrder::kOneForwardOneBackward || o.pipeline_chunks != 0))
+    throw usage_error("[pipeline-schedule] expected --pipeline-parallel of 2 or more, got 1");
+  const int64_t chunks = o.pipeline_chunks != 0 ? o.pipeline_chunks : is_interleaved ? 2 : 1;
+  if (chunks < 1 || chunks > kMostChunks || (chunks > 1 && !is_interleaved))
+    throw usage_error("[pipeline-chunks] expected {}, got {}",
+                      is_interleaved ? fmt::format("1 to {}", kMostChunks)
+                                     : std::string("1 unless --pipeline-schedule interleaved"),
+                      chunks);
+  return {order, chunks};
+}
 
 TrainingChoice::TrainingChoice(const TrainingOptions& o)
     : model(models::choose_model(o.model)),
@@ -46,6 +81,15 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o)
 void TrainingChoice::add_switch(const std::string& more) {
   switches = passes::with_switch(switches, more);
   selection = passes::Selection(selection.level(), switches);
+}
+
+void TrainingChoice::share(runtime::Ranks& ranks, const RankSharing& sharing) {
+  const plan::RankLayout& layout = ranks.layout();
+  add_switch(layout_switches(layout, sharing));
+  step.pipeline = pipeline_of(layout, sharing);
+  step.shard = {ranks.data_rank(), layout.data,     &ranks.all(),  ranks.tensor_rank(),
+                layout.tensor,     &ranks.groups(), ranks.stage(), layout.pipeline};
+  ranks.share_kv_heads(layout.tensor / model.config.kv_heads);
 }
 
 TrainingSetup TrainingChoice::setup(const backends::MachineOptions& machine) const {
