@@ -80,7 +80,7 @@ LoadedModel::LoadedModel(const Options& o, const TerminalOptions& terminal) {
   tokenizer = std::move(opened.tokenizer);
   model = open_session(o, std::move(opened.file));
   serve::EngineOptions options = o.engine;
-  if (o.inference.ranks.joined) options.ranks = &o.inference.ranks.joined->all();
+  options.ranks = o.inference.ranks.joined.get();
   const bool tf32 = model->session->options().selection.has("tf32");
   if (auto known = known_ceilings(o.inference.machine, tf32))
     options.ceilings = std::make_shared<const cost::Ceilings>(*std::move(known));

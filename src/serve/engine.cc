@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/openmp_threads.h"
+#include "runtime/ranks.h"
 #include "serve/kept_sequence.h"
 #include "serve/shared_steps.h"
 
@@ -56,10 +57,11 @@ Engine::Engine(Session& session,
                          is_warm = std::move(is_warm)]() mutable {
     const OpenmpThreads team(threads);
     try {
-      warm_up(session_, [&](const Bucket& bucket, int64_t built, int64_t all) {
+      const auto prepared = [&](const Bucket& bucket, int64_t built, int64_t all) {
         metrics_.prepare(bucket);
         if (progress) progress(built, all);
-      });
+      };
+      if (!options_.is_warm) warm_up(session_, prepared);
     } catch (...) {
       return is_warm.set_exception(std::current_exception());
     }
@@ -138,14 +140,22 @@ EngineCounts Engine::counts() const {
 }
 
 void Engine::serve() {
-  std::optional<StepLeader> leader;
-  if (options_.ranks != nullptr) leader.emplace(session_.runner(), *options_.ranks);
+  if (options_.ranks == nullptr) return run_steps(nullptr);
+  try {
+    StepLeader leader(session_.runner(), options_.ranks->all());
+    run_steps(&leader);
+    leader.end();
+  } catch (const Error& error) {  // a rank is gone
+    options_.ranks->watch().fail(error.what(), static_cast<int>(error.code()));
+  }
+}
+
+void Engine::run_steps(StepLeader* leader) {
   while (take_mail()) {
-    if (leader && core_.is_idle()) leader->beat();
+    if (leader != nullptr && core_.is_idle()) leader->beat();
     core_.step();
   }
   core_.stop();
-  if (leader) leader->end();
 }
 
 // Waits while there is nothing to do, until it is time to tell other ranks so. Returns false when

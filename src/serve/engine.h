@@ -12,14 +12,18 @@
 #include <optional>
 #include <thread>
 
-#include "backends/collectives/communicator.h"
 #include "serve/engine_core.h"
 #include "serve/engine_metrics.h"
 #include "serve/mailbox.h"
 #include "serve/session.h"
 #include "text/tokenizer.h"
 
+namespace ridge::runtime {
+class Ranks;
+}
+
 namespace ridge::serve {
+class StepLeader;
 
 struct EngineOptions {
   int64_t max_batched_tokens = 128;  // limit of a step in which a sequence decodes
@@ -38,7 +42,8 @@ struct EngineOptions {
   std::optional<bool> runs_ahead = std::nullopt;
   // The ranks that share the model, or null. Only the first has an engine; the others warm_up and
   // follow_steps.
-  backends::Communicator* ranks = nullptr;
+  runtime::Ranks* ranks = nullptr;
+  bool is_warm = false;  // whether an engine has warmed the session up before
 };
 // Throws usage Errors for options out of range.
 void validate(const EngineOptions& options);
@@ -91,6 +96,7 @@ class Engine {
  private:
   void expect_runnable(const Request& request) const;
   void serve();
+  void run_steps(StepLeader* leader);
   bool take_mail();
 
   Session& session_;
