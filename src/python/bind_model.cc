@@ -32,14 +32,24 @@ namespace nb = nanobind;
 using namespace nb::literals;
 namespace {
 
+// The first rank would wait for one that fails.
+void follow_or_fail(LoadOptions options, SharedRanks ranks) {
+  const nb::gil_scoped_release release;
+  try {
+    follow(std::move(options), *ranks);
+  } catch (const Error& error) {
+    ranks->watch().fail(error.what(), static_cast<int>(error.code()));
+  }
+}
+
 std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   LoadOptions options;
   serve::InferenceOptions& o = options.inference;
   o.model = path_of(path);
   Keywords keywords(given);
   std::string dtype;
-  // generate, logits and perplexity of the command line take the option too.
-  refuse_ranks(keywords, {"tensor_parallel"}, "ridge serve MODEL");
+  int64_t ranks = 1;
+  keywords.take("tensor_parallel", ranks);
   take_machine(keywords, o.machine);
   take_dtype(keywords, "dtype", dtype), take_dtype(keywords, "cache_dtype", o.cache_dtype);
   keywords.take("context", o.context);
@@ -50,8 +60,14 @@ std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   keywords.take("prefix_caching", options.prefix_caching);
   keywords.expect_none_left();
   o.exact = expect_exact_or_default(dtype);
+  SharedRanks joined = join_for_model(ranks, o.model, given, o.machine);
+  if (joined != nullptr) serve::share_model(o, *joined);
+  if (joined != nullptr && !joined->is_first()) {
+    follow_or_fail(std::move(options), std::move(joined));
+    end_follower();
+  }
   const nb::gil_scoped_release release;
-  return std::make_shared<Model>(std::move(options));
+  return std::make_shared<Model>(std::move(options), std::move(joined));
 }
 
 std::shared_ptr<Answer> begin(std::shared_ptr<Model> model, serve::Request request) {
@@ -320,7 +336,9 @@ constexpr const char* kLoad =
     "cache has room, prompts that are computed together and open sessions (1). "
     "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
     "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
-    "of `ridge generate`. tensor_parallel: 1; the error for more says which commands run ranks.\n\n"
+    "of `ridge generate`. tensor_parallel: processes that share the model (1), on GPUs one each. They "
+    "are started here, unless mpirun or torchrun started them: then all run the script up to here, "
+    "and the first alone goes on.\n\n"
     "Raises ModelError, UsageError, MemoryError.";
 
 constexpr const char* kGenerate =

@@ -79,7 +79,6 @@ void take_data(Keywords& keywords, train::TrainingDataOptions& data) {
 
 SharedTraining make(const nb::kwargs& given) {
   Keywords keywords(given);
-  refuse_ranks(keywords, {"data_parallel", "tensor_parallel", "zero"}, "ridge train");
   refuse_unused(keywords, "data",
                 {"val_data", "checkpoints", "tokenizer", "text_format", "field", "pack", "seed"});
   refuse_unused(keywords, "val_data", {"val_every", "val_batches", "keep_best"});
@@ -102,7 +101,12 @@ SharedTraining make(const nb::kwargs& given) {
   keywords.take("lora_targets", t.lora_targets);
   take_schedule(keywords, o.schedule);
   keywords.take("gradients", o.gradients);
+  const RankKeywords ranks(keywords);
   keywords.expect_none_left();
+  if (o.gradients && ranks.layout.ranks() > 1)
+    throw usage_error("[gradients] expected one rank, got {}", ranks.layout.ranks());
+  o.ranks = join_launched(ranks.layout, t.machine);
+  o.sharing = ranks.sharing;
   const nb::gil_scoped_release release;
   return std::make_shared<Training>(std::move(o));
 }
@@ -237,8 +241,9 @@ constexpr const char* kTrainer =
     "passes, dtype, attention; freeze, lora_rank, lora_alpha, lora_targets; tokenizer, text_format, "
     "field, pack, seed; val_data, val_every, val_batches; checkpoints (a folder), save_every, keep, "
     "keep_best, resume (True: goes on after the newest checkpoint, bit by bit); device, threads, "
-    "isa. gradients: whether `gradients` can "
-    "read them, which makes the update a graph of its own.\n\n"
+    "isa; data_parallel, tensor_parallel, pipeline_parallel, pipeline_schedule, pipeline_chunks, "
+    "zero, sequence_parallel, in a script that mpirun or torchrun starts so many times: each process has a trainer, and all make the same calls. "
+    "gradients: whether `gradients` can read them, which makes the update a graph of its own.\n\n"
     "Raises UsageError, ModelError, MemoryError.";
 
 }  // namespace
@@ -263,7 +268,8 @@ void bind_training(nb::module_& m) {
              return *std::move(step);
            })
       .def("step", &step, "ids"_a, "labels"_a = nb::none(),
-           "A step on these ids [micro_batches * batch_size, seq_len], ints. labels: of the same "
+           "A step on these ids [micro_batches * batch_size, seq_len], ints; with data_parallel= "
+           "each rank gives its own. labels: of the same "
            "shape, -1 does not count (default: each token's next one; the last of a sequence has "
            "none).",
            nb::sig("def step(self, ids: typing.Any, labels: typing.Any = None) -> Step"))
@@ -305,6 +311,8 @@ void bind_training(nb::module_& m) {
            })
       .def_prop_ro("steps", &Training::steps, "the number of steps of the iteration")
       .def_prop_ro("done", &Training::done, "the number of steps so far")
+      .def_prop_ro("rank", &Training::rank,
+                   "this process's number among those that train; 0 is the first")
       .def_prop_ro("batch_size", [](const Training& t) { return t.step_options().batch_size; })
       .def_prop_ro("seq_len", [](const Training& t) { return t.step_options().sequence; })
       .def_prop_ro("micro_batches",

@@ -12,51 +12,96 @@
 #include "base/openmp_threads.h"
 #include "bench/attention_choice.h"
 #include "measure/machine_ceilings.h"
+#include "serve/shared_steps.h"
 #include "serve/step_budget.h"
 
 namespace ridge::python {
 namespace {
 
 constexpr int64_t kQueue = 1 << 16;  // prompts of one call
+// The first rank tells the others that an engine begins, or that no other one will.
+constexpr const char *kEngine = "engine", *kClosed = "closed";
 
-}  // namespace
-
-Model::Model(LoadOptions options) : options_(std::move(options)) {
-  serve::InferenceOptions inference = options_.inference;
-  serve::TextModelFile opened = serve::open_text_model(inference);
-  if (opened.tokenizer)
-    tokenizer_ = std::make_shared<PythonTokenizer>(*std::move(opened.tokenizer),
-                                                   std::move(opened.chat_template));
+// A model as all its ranks open it.
+struct Opened {
+  std::shared_ptr<PythonTokenizer> tokenizer;  // null: none
+  std::unique_ptr<serve::OpenModel> model;
+};
+Opened opened_model(const LoadOptions& options) {
+  Opened opened;
+  serve::InferenceOptions inference = options.inference;
+  serve::TextModelFile file = serve::open_text_model(inference);
+  if (file.tokenizer)
+    opened.tokenizer = std::make_shared<PythonTokenizer>(*std::move(file.tokenizer),
+                                                         std::move(file.chat_template));
   inference.chunk = serve::served_chunk(inference);
   const serve::SessionNeeds needs{.positions = serve::kServedContext,
                                   .least = 2,
-                                  .slots = options_.max_sequences,
-                                  .prefix_caching = options_.prefix_caching};
-  inference = bench::with_attention(inference, opened.file.config(), needs);
-  open_ = serve::open_model(std::move(opened.file), inference, needs);
-  const serve::Session& session = *open_->session;
-  facts_.config = session.config();
-  facts_.context = session.options().capacity;
-  facts_.threads = omp_get_max_threads();
-  facts_.device = open_->backend->name();
-  const bool on_gpu = backends::is_gpu(inference.machine);
-  if (auto known = measure::known_ceilings(on_gpu, session.options().selection.has("tf32"),
-                                           [](const std::string&) {}))
-    ceilings_ = std::make_shared<const cost::Ceilings>(*std::move(known));
+                                  .slots = options.max_sequences,
+                                  .prefix_caching = options.prefix_caching};
+  inference = bench::with_attention(inference, file.file.config(), needs);
+  opened.model = serve::open_model(std::move(file.file), inference, needs);
+  return opened;
+}
+
+// The watch of ranks ends this process where one is gone.
+void end_followers(runtime::Ranks& ranks) {
+  try {
+    ranks.all().gather(kClosed);
+  } catch (const Error&) {
+  }
+}
+
+ModelFacts facts_of(const serve::OpenModel& open) {
+  return {open.session->config(), open.session->options().capacity, omp_get_max_threads(),
+          std::string(open.backend->name())};
+}
+
+std::shared_ptr<const cost::Ceilings> ceilings_of(const LoadOptions& options,
+                                                  const serve::OpenModel& open) {
+  auto known = measure::known_ceilings(backends::is_gpu(options.inference.machine),
+                                       open.session->options().selection.has("tf32"),
+                                       [](const std::string&) {});
+  return known ? std::make_shared<const cost::Ceilings>(*std::move(known)) : nullptr;
+}
+
+}  // namespace
+
+Model::Model(LoadOptions options, SharedRanks ranks)
+    : options_(std::move(options)), ranks_(std::move(ranks)) {
+  Opened opened = opened_model(options_);
+  tokenizer_ = std::move(opened.tokenizer);
+  open_ = std::move(opened.model);
+  facts_ = facts_of(*open_);
+  ceilings_ = ceilings_of(options_, *open_);
+  if (ranks_ != nullptr) engine_ = make_engine(engine_options());
+}
+
+void follow(LoadOptions options, runtime::Ranks& ranks) {
+  const Opened opened = opened_model(options);
+  serve::Session& session = *opened.model->session;
+  // The first engine warms the session up.
+  for (bool is_warm = false; ranks.all().gather("")[0] == kEngine; is_warm = true) {
+    if (!is_warm) serve::warm_up(session, [](const serve::Bucket&, int64_t, int64_t) {});
+    serve::follow_steps(session.runner(), ranks.all());
+  }
 }
 
 void Model::close() {
   if (!process_.is_this()) {  // there is no thread that could be joined, nor a GPU's context
     static_cast<void>(engine_.release());
     static_cast<void>(open_.release());
+    static_cast<void>(new SharedRanks(std::move(ranks_)));
     return;
   }
   is_closing_ = true;
   const std::unique_lock alone(use_mutex_);
   const std::lock_guard lock(mutex_);
   engine_.reset();
+  if (ranks_ != nullptr) end_followers(*ranks_);
   if (open_ != nullptr) sequences_.close_all(*open_->session);
   open_.reset();
+  ranks_.reset();
 }
 
 void Model::expect_open() const {
@@ -76,10 +121,19 @@ serve::EngineOptions Model::engine_options() const {
 
 serve::Engine& Model::engine() {
   expect_open();
-  if (engine_ == nullptr)
-    engine_ =
-        std::make_unique<serve::Engine>(*open_->session, tokenizer()->tokenizer, engine_options());
+  if (engine_ == nullptr) engine_ = make_engine(engine_options());
   return *engine_;
+}
+
+// Other ranks take part in its steps.
+std::unique_ptr<serve::Engine> Model::make_engine(serve::EngineOptions options) {
+  const text::Tokenizer& text = tokenizer()->tokenizer;
+  if (ranks_ != nullptr) {
+    options.ranks = ranks_.get();
+    options.is_warm = std::exchange(is_warm_, true);
+    ranks_->all().gather(kEngine);
+  }
+  return std::make_unique<serve::Engine>(*open_->session, text, options);
 }
 
 serve::RequestHandle Model::submit(serve::Request request,
@@ -107,7 +161,7 @@ void Model::start_engine(serve::EngineOptions options) {
   if (options.max_batched_tokens == 0) options.max_batched_tokens = usual.max_batched_tokens;
   serve::validate(options);
   engine_.reset();
-  engine_ = std::make_unique<serve::Engine>(*open_->session, tokenizer()->tokenizer, options);
+  engine_ = make_engine(options);
   has_own_options_ = true;
 }
 
@@ -118,6 +172,7 @@ void Model::stop_engine() {
   if (!has_own_options_) return;
   engine_.reset();
   has_own_options_ = false;
+  if (ranks_ != nullptr) engine_ = make_engine(engine_options());
 }
 
 serve::EngineCounts Model::counts() {

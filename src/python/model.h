@@ -14,6 +14,7 @@
 
 #include "cost/ceilings.h"
 #include "python/errors.h"
+#include "python/ranks.h"
 #include "python/tokenizer.h"
 #include "serve/engine.h"
 #include "serve/kept_sequence.h"
@@ -35,10 +36,13 @@ struct ModelFacts {
   std::string device = {};
 };
 
+// A rank after the first, which has the Model: runs its steps until it is closed.
+void follow(LoadOptions options, runtime::Ranks& ranks);
+
 class Model {
  public:
-  // Throws as serve::open_model does.
-  explicit Model(LoadOptions options);
+  // `ranks`, which share the model, or null. Throws as serve::open_model does.
+  Model(LoadOptions options, SharedRanks ranks);
   // Ends what still runs. The GIL must not be held, for these may wait for the engine.
   ~Model() { close(); }
   void close();
@@ -82,6 +86,7 @@ class Model {
  private:
   void expect_open() const;
   serve::EngineOptions engine_options() const;
+  std::unique_ptr<serve::Engine> make_engine(serve::EngineOptions options);
   serve::Engine& engine();
   void use_on_engine(serve::Engine& engine, const Use& use);
 
@@ -93,7 +98,9 @@ class Model {
   // Whoever uses the session shares it; `close` and `stop_engine` have it alone.
   std::shared_mutex use_mutex_;
   std::atomic<bool> is_closing_ = false;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;      // guards what follows
+  SharedRanks ranks_;     // null: there is one. Several have an engine from the beginning.
+  bool is_warm_ = false;  // an engine has run with them
   std::unique_ptr<serve::OpenModel> open_;
   std::unique_ptr<serve::Engine> engine_;
   bool has_own_options_ = false;    // start_engine was called

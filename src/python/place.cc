@@ -6,9 +6,6 @@
 #include <nanobind/stl/string.h>
 #include <omp.h>
 
-#include <algorithm>
-#include <string_view>
-
 #include "base/error.h"
 #include "base/printable.h"
 #include "measure/machine_ceilings.h"
@@ -41,21 +38,6 @@ void take_machine(Keywords& keywords, backends::MachineOptions& machine) {
   take_device(keywords, machine.device), keywords.take("threads", machine.threads);
   keywords.take("isa", machine.isa);
   if (machine.threads == 0) omp_set_num_threads(kThreadsAtImport);
-}
-
-void refuse_ranks(Keywords& keywords,
-                  std::initializer_list<const char*> names,
-                  const std::string& command) {
-  for (const char* name : names) {
-    const int64_t none = std::string_view(name) == "zero" ? 0 : 1;
-    int64_t ranks = none;
-    keywords.take(name, ranks);
-    if (ranks == none) continue;
-    std::string option = std::string("--") + name;
-    std::ranges::replace(option, '_', '-');
-    throw usage_error("[{}] expected {}, a Python process is one rank, got {}: `{} {} {}` does it",
-                      name, none, ranks, command, option, ranks);
-  }
 }
 
 bool expect_exact_or_default(const std::string& dtype) {

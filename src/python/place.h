@@ -2,7 +2,6 @@
 // Where a graph runs, and what it gets there, from the arguments of a call.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,12 +27,6 @@ struct Place {
 
 // Takes device, threads and isa.
 void take_machine(Keywords& keywords, backends::MachineOptions& machine);
-
-// Takes options of ranks, and throws a usage Error for more than one rank, because a process of
-// Python is one; it names the command with the option.
-void refuse_ranks(Keywords& keywords,
-                  std::initializer_list<const char*> names,
-                  const std::string& command);
 
 // Whether dtype= asks for exact arithmetic in fp32. Throws a usage Error for another name.
 bool expect_exact_or_default(const std::string& dtype);

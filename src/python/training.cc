@@ -23,6 +23,7 @@ namespace ridge::python {
 Training::Training(TrainerOptions options)
     : options_(std::move(options)), observers_(options_.observers) {
   train::TrainingChoice choice(options_.training);
+  if (options_.ranks) choice.share(*options_.ranks, options_.sharing);
   bench::choose_attention(options_.training, choice);
   backend_ = backends::make_backend(options_.training.machine, choice.selection);
   threads_ = omp_get_max_threads();
@@ -46,6 +47,7 @@ Training::Training(TrainerOptions options)
     synthetic_ = std::make_unique<train::SyntheticData>(
         setup_.config.vocabulary, setup_.step.sequence, train::kSyntheticSeed);
   trainer_ = std::make_unique<train::Trainer>(setup_, *backend_, nullptr, weights);
+  if (options_.ranks) runtime::expect_same_collectives(*options_.ranks, trainer_->step_program());
   if (schedule.guard) observers_.add_guard(*trainer_, *schedule.guard);
   if (data_)
     observers_.begin(*trainer_, *data_, model_ ? &*model_ : nullptr, backend_->available_bytes());
@@ -105,7 +107,8 @@ int64_t Training::done() {
 
 Step Training::taken(train::StepResult result) {
   Step step{trainer_->steps() - 1,
-            setup_.step.batch_size * setup_.step.sequence * setup_.step.micro_batches,
+            setup_.step.shard.ranks * setup_.step.batch_size * setup_.step.sequence *
+                setup_.step.micro_batches,
             train::learning_rate(setup_.step.optimizer, trainer_->steps()),
             {}};
   step.result = std::move(result);
@@ -119,6 +122,7 @@ std::optional<Step> Training::next() {
   const std::lock_guard lock(mutex_);
   const OpenmpThreads team(threads_);
   if (trainer().steps() >= steps_) return {};
+  if (options_.ranks) options_.ranks->any(false);  // the watch counts steps by it
   train::BatchSource& source =
       data_ ? static_cast<train::BatchSource&>(data_->batches()) : *synthetic_;
   return taken(trainer_->step(train::read_step(source, setup_.step)));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "python/errors.h"
+#include "python/ranks.h"
 #include "python/training_observers.h"
 #include "train/loss_gradients.h"
 #include "train/starting_model.h"
@@ -26,6 +27,8 @@ struct TrainerOptions {
   train::ScheduleOptions schedule;
   train::ObserverOptions observers;
   bool gradients = false;  // whether they can be read
+  SharedRanks ranks = {};  // null: there is one
+  train::RankSharing sharing = {};
 };
 
 // A step that has ended.
@@ -68,6 +71,7 @@ class Training {
   const train::StepOptions& step_options() const { return setup_.step; }
   const models::ModelConfig& config() const { return setup_.config; }
   int64_t steps() const { return steps_; }
+  int64_t rank() const { return options_.ranks ? options_.ranks->place().rank : 0; }
   int64_t done();
 
  private:

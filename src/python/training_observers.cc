@@ -25,6 +25,8 @@ void TrainingObservers::begin(train::Trainer& trainer,
                               const train::StartingModel* model,
                               int64_t free_bytes) {
   train::add_model(model, resumption_);
+  if (backends::Communicator* ranks = trainer.options().shard.all)
+    train::expect_same_training(resumption_, *ranks);
   train::SpikeGuard* guard = guard_ ? &*guard_ : nullptr;
   if (!data.validation().empty())
     validation_.emplace(trainer, data.validation(), options_.validate_every,

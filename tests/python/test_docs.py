@@ -12,7 +12,7 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", (SOURCE / "docs" / "python.md").
 
 @pytest.mark.parametrize("index", range(len(EXAMPLES)))
 def test_examples_run(index, text_model, capsys):
-    assert len(EXAMPLES) == 9
+    assert len(EXAMPLES) == 10
     exec(compile(EXAMPLES[index], f"example {index}", "exec"), {"folder": text_model})
 
 

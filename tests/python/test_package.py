@@ -113,17 +113,6 @@ def losses() -> list[float]:
 """
 
 
-def test_ranks_are_of_the_command_line(program):
-    """A process of Python is one rank, and the error names commands that exist."""
-    with pytest.raises(ridge.UsageError, match="--tensor-parallel 2") as raised:
-        ridge.load("/nowhere", tensor_parallel=2)
-    commands = re.findall(r"`ridge (\w+)", str(raised.value))
-    assert commands
-    for command in commands:
-        done = subprocess.run([program, command, "--help"], check=True, capture_output=True, text=True)
-        assert "--tensor-parallel" in done.stdout
-
-
 def test_stubs_are_strict(tmp_path):
     pytest.importorskip("mypy")
     path = tmp_path / "typed.py"

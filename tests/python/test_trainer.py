@@ -156,8 +156,8 @@ def test_own_batches_have_checkpoints(tmp_path):
 @pytest.mark.parametrize("options, said", [
     ({"checkpoints": "c"}, "without data="), ({"val_data": "v"}, "without data="), ({"keep": 2}, "without checkpoints="),
     ({"resume": True}, "without checkpoints="), ({"spike_deviations": 3.0}, "without spike_guard="),
-    ({"data": "t", "val_every": 2}, "without val_data="), ({"data_parallel": 2}, "ridge train --data-parallel 2"),
-    ({"tensor_parallel": 2}, "ridge train --tensor-parallel 2"), ({"zero": 1}, "ridge train --zero 1"),
+    ({"data": "t", "val_every": 2}, "without val_data="), ({"data_parallel": 2}, "mpirun -n 2 python"),
+    ({"tensor_parallel": 2}, "torchrun --nproc-per-node 2"), ({"zero": 1}, "data_parallel="),
     ({"lr": "fast"}, r"\[lr\] expected a number, got str"), ({"gradients": "yes"}, "True or False, got str"),
 ])
 def test_options_that_do_nothing_are_refused(options, said):
