@@ -256,7 +256,8 @@ ReferenceRate Ceilings::mbu_reference() const {
 
 Ceilings at_launch_rate(Ceilings ceilings, double rate) {
   ceilings.stream_launch_ns /= rate;
-  for (ProductRates& rates : ceilings.products) rates.stream_call_ns /= rate;
+  for (ProductRates& rates : ceilings.products)
+    rates.stream_call_ns /= rate, rates.stream_row_call_ns /= rate;
   return ceilings;
 }
 

@@ -48,6 +48,7 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
       NumberKind::kRateOrUnknown},
      {"power_of_two_slowdown", &ProductRates::power_of_two_slowdown, NumberKind::kSlowdown},
      {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs},
+     {"stream_row_call_ns", &ProductRates::stream_row_call_ns, NumberKind::kNs},
      {"vector_columns", &ProductRates::vector_columns, NumberKind::kRateOrUnknown}});
 
 template <>

@@ -252,7 +252,8 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
 Ceilings with_enqueue_time(Ceilings ceilings, double ns) {
   constexpr std::string_view kNote = "host's time of a launch outside of a CUDA graph: ";
   ceilings.stream_launch_ns = ns;
-  for (ProductRates& rates : ceilings.products) rates.stream_call_ns = 0;  // as other launches
+  for (ProductRates& rates : ceilings.products)
+    rates.stream_call_ns = rates.stream_row_call_ns = 0;  // as other launches
   std::erase_if(ceilings.notes, [&](const std::string& note) { return note.starts_with(kNote); });
   ceilings.notes.push_back(fmt::format("{}{:.1f} us", kNote, ns / 1000));
   return ceilings;

@@ -187,7 +187,11 @@ double library_ns(const Graph& graph,
                   const NodeCost& cost,
                   const Ceilings& ceilings) {
   if (!cost.calls_library) return 0;
-  const double call_ns = ceilings.product(graph.type(node.inputs[0]).dtype).stream_call_ns;
+  const ProductRates& rates = ceilings.product(graph.type(node.inputs[0]).dtype);
+  const Shape& shape = graph.type(node.outputs[0]).shape;
+  const bool is_row = shape.rank() > 0 && shape.elements() == shape[shape.rank() - 1];
+  const double call_ns =
+      is_row && rates.stream_row_call_ns > 0 ? rates.stream_row_call_ns : rates.stream_call_ns;
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
 }
 

@@ -25,6 +25,7 @@ Ceilings measured() {
   c.products[0].memory_samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 2345.5});
   c.products[0].vector_columns = 16;
   c.products[0].stream_call_ns = 7500;
+  c.products[0].stream_row_call_ns = 5500;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
   c.multiplies = {{DType::kI16, "vpmaddwd ymm", 64, 400, 390, 300, "Zen 3 (a document)"},
                   {DType::kBF16, "vdpbf16ps zmm", 0, 0, 900, 900, "unknown"},
@@ -49,6 +50,7 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.products[0].memory_samples[0].ns, 2345.5);
   EXPECT_EQ(read.products[0].vector_columns, 16);
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
+  EXPECT_EQ(read.products[0].stream_row_call_ns, 5500);
   const QuantizedRates* quantized = read.quantized_rates(DType::kQ4_Kx16, DType::kI16);
   ASSERT_NE(quantized, nullptr);
   EXPECT_EQ(quantized->most_tokens, 4);
@@ -74,7 +76,7 @@ TEST(Ceilings, MultiplyRatesAreThoseOfTheFastestInstruction) {
 // GEMMs of i16 are only Ridge's own, so their best rate is no ceiling.
 TEST(Ceilings, UtilizationOfI16IsAShareOfMultiplicationsAlone) {
   Ceilings c = measured();
-  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, {}, {}});
+  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, 0, {}, {}});
   EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 390);
   EXPECT_EQ(c.peak_flops_per_ns(DType::kI16), 260);
   c.multiplies.clear();

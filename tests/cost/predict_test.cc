@@ -397,10 +397,10 @@ TEST(Predict, AGemmOfAColdWeightBeginsWithTrips) {
     Graph graph;
     Builder b(graph, ops::table());
     const Type type{DType::kF32, {64, 64}};
-    const ValueId x = b.input("x", type), weight = is_stored ? b.parameter("w", type)
-                                                             : b.call("neg", {b.call("neg", {x})});
-    graph.outputs = {b.call("matmul", {b.call("neg", {x}), weight},
-                            {{"einsum", std::string("mk,kn->mn")}})};
+    const ValueId x = b.input("x", type),
+                  weight = is_stored ? b.parameter("w", type) : b.call("neg", {b.call("neg", {x})});
+    graph.outputs = {
+        b.call("matmul", {b.call("neg", {x}), weight}, {{"einsum", std::string("mk,kn->mn")}})};
     plan::PlainTarget target;
     const CostedGraph costed = count_plan(std::move(graph), target);
     c.round_ns = 0;
@@ -454,6 +454,29 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
   c = at_launch_rate(c, 0.5);
   EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
+}
+
+// The library launches one kernel for it, where others may be two.
+TEST(Predict, OnAStreamAProductOfOneRowHasACallOfItsOwn) {
+  const auto repeated_ns = [](int64_t rows, const Ceilings& c) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    ValueId x = b.input("x", {DType::kF32, {rows, 512}}),
+            w = b.input("w", {DType::kF32, {512, 512}});
+    graph.outputs = {b.call("matmul", {x, w}, {{"einsum", std::string("mk,kn->mn")}})};
+    auto target = backends::null::make_null_target();
+    const CostedGraph costed = count(plan::plan(graph, *target));
+    return predict_repeated_ns(costed, predict_nodes(costed, c), c);
+  };
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  c.stream_launch_ns = 1e9;
+  for (ProductRates& rates : c.products) rates.stream_call_ns = 4e9;
+  EXPECT_NEAR(repeated_ns(1, c), 4e9, 1);
+  for (ProductRates& rates : c.products) rates.stream_row_call_ns = 3e9;
+  EXPECT_NEAR(repeated_ns(1, c), 3e9, 1);
+  EXPECT_NEAR(repeated_ns(2, c), 4e9, 1);
+  EXPECT_NEAR(repeated_ns(1, at_launch_rate(c, 0.5)), 6e9, 1);
+  EXPECT_NEAR(repeated_ns(1, with_enqueue_time(c, 2e9)), 2e9, 1);
 }
 
 // Two GEMMs that do not wait for each other, and a sum that waits for both.

@@ -7,6 +7,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "backends/cuda/calibration/launch_ceilings.h"
@@ -206,20 +208,23 @@ class DisturbedTimes {
   void take() {
     others_share_ = std::max(others_share_, fixture_.others_share());
     launch_ns_.push_back(launches_.launch_ns());
-    f32_ratio_.push_back(launches_.call_ratio(DType::kF32));
-    bf16_ratio_.push_back(launches_.call_ratio(DType::kBF16));
+    for (const DType dtype : {DType::kF32, DType::kBF16})
+      for (const bool is_row : {false, true})
+        ratios_[{dtype, is_row}].push_back(launches_.call_ratio(dtype, is_row));
   }
   double others_share() const { return others_share_; }  // the largest
   double launch_ns() const { return median(launch_ns_); }
-  double call_ns(DType dtype) const {
-    return median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
+  // A call for a product, of one row or of many.
+  double call_ns(DType dtype, bool is_row) const {
+    return median(ratios_.at({dtype == DType::kF32 ? dtype : DType::kBF16, is_row})) * launch_ns();
   }
 
  private:
   MeasuringFixture& fixture_;
   MixedLaunches launches_;
   double others_share_ = 0;
-  std::vector<double> launch_ns_, f32_ratio_, bf16_ratio_;
+  std::vector<double> launch_ns_;
+  std::map<std::pair<DType, bool>, std::vector<double>> ratios_;  // as call_ns has them
 };
 
 cost::Machine machine_of(const DeviceFacts& facts, bool tf32) {
@@ -281,8 +286,10 @@ class CudaCalibration final : public Calibration {
     std::string gemms;
     for (cost::ProductRates& rates : c_.products) {
       if (rates.is_native) continue;
-      rates.stream_call_ns = times_.call_ns(rates.dtype);
-      gemms += fmt::format(", for a GEMM in {} {:.0f} ns", rates.name(), rates.stream_call_ns);
+      rates.stream_call_ns = times_.call_ns(rates.dtype, false);
+      rates.stream_row_call_ns = times_.call_ns(rates.dtype, true);
+      gemms += fmt::format(", for a GEMM in {} {:.0f} ns, of one row {:.0f}", rates.name(),
+                           rates.stream_call_ns, rates.stream_row_call_ns);
     }
     c_.notes.push_back(fmt::format(
         "a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} ns{}; "

@@ -64,24 +64,30 @@ MixedLaunches::MixedLaunches(const Device& device, bool tf32)
       tf32_(tf32),
       memory_(3 * kMatrixBytes + kGemmWorkspaceBytes, "operands of launches"),
       small_(small_kernels(device, memory_.data())) {
-  const std::vector<Launch> f32 = products(DType::kF32), bf16 = products(DType::kBF16);
+  const std::vector<Launch> f32 = products(DType::kF32, false),
+                            bf16 = products(DType::kBF16, false);
   std::vector<Launch> both;
   for (size_t i = 0; i < f32.size(); ++i) {
     both.push_back(f32[i]);
     both.push_back(bf16[i]);
   }
-  with_f32_ = among_small(f32), with_bf16_ = among_small(bf16), with_both_ = among_small(both);
+  with_both_ = among_small(both);
+  for (const DType dtype : {DType::kF32, DType::kBF16})
+    for (const bool is_row : {false, true})
+      with_[{dtype, is_row}] = among_small(products(dtype, is_row));
   enqueue_ns(with_both_);  // loads now what CUDA loads lazily
 }
 
-std::vector<Launch> MixedLaunches::products(DType dtype) const {
+std::vector<Launch> MixedLaunches::products(DType dtype, bool is_row) const {
   std::byte* at = memory_.data();
   const ProductMemory memory{at, at + kMatrixBytes, at + 2 * kMatrixBytes, at + 3 * kMatrixBytes};
   std::vector<Launch> launches;
-  for (const ProductExtents& extents : kExtents)
+  for (ProductExtents extents : kExtents) {
+    if (is_row) extents.m = 1;
     launches.push_back(
         generic_product(device_, generic_shape(extents, kForm, dtype), {tf32_, false}, memory, 1)
             .front());
+  }
   return launches;
 }
 
@@ -105,8 +111,8 @@ double MixedLaunches::launch_ns() const {
   return median(samples);
 }
 
-double MixedLaunches::call_ratio(DType dtype) const {
-  const std::vector<Launch>& mixed = dtype == DType::kF32 ? with_f32_ : with_bf16_;
+double MixedLaunches::call_ratio(DType dtype, bool is_row) const {
+  const std::vector<Launch>& mixed = with_.at({dtype, is_row});
   std::vector<double> samples;
   for (int round = 0; round < kRounds; ++round) {
     const double small_ns = enqueue_ns(small_);

@@ -6,6 +6,8 @@
 // slow down by more than small kernels.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.h"
@@ -22,15 +24,16 @@ class MixedLaunches {
 
   // The host's time for a small kernel, ns. This call and call_ratio each take about 10 ms.
   double launch_ns() const;
-  // The host's time for a product of the type, as a multiple of that for a small kernel.
-  double call_ratio(DType dtype) const;
+  // The host's time for a product of the type, f32 or bf16, as a multiple of that for a small
+  // kernel. One of one row is a kernel; of others the library may launch two, which split the sums.
+  double call_ratio(DType dtype, bool is_row) const;
   // A probe of 200 launches. It takes 1 ms and is this short because a step that follows 10 ms of
   // little device work takes up to a sixth longer. The device and this object must outlive the
   // probe.
   EnqueueProbe probe() const;
 
  private:
-  std::vector<Launch> products(DType dtype) const;
+  std::vector<Launch> products(DType dtype, bool is_row) const;
   // The small kernels, with every fifth one replaced by these products in turn.
   std::vector<Launch> among_small(const std::vector<Launch>& products) const;
   double enqueue_ns(const std::vector<Launch>& launches) const;
@@ -38,7 +41,8 @@ class MixedLaunches {
   const Device& device_;
   bool tf32_;
   DeviceMemory memory_;
-  std::vector<Launch> small_, with_f32_, with_bf16_, with_both_;
+  std::vector<Launch> small_, with_both_;
+  std::map<std::pair<DType, bool>, std::vector<Launch>> with_;  // as call_ratio has them
 };
 
 }  // namespace ridge::backends::cuda
