@@ -87,8 +87,29 @@ int part_rounds(const Call& call) {
   return kTrips + static_cast<int>(loads * group * 7 / 5);
 }
 
-// Fitted to kernel times of an H100 (docs/runs/2026-11-25-prediction-inference-h100.md).
-int rounds(const Call& call) { return takes_tiles(call) ? tile_rounds(call) : part_rounds(call); }
+// Heads that share keys are multiplied together, each warp's keys in tiles that are copied ahead.
+// The start and the end take longer with wider heads, and the combination of parts with their
+// number.
+int group_rounds(const Call& call) {
+  const ops::CachedAttention shape = ops::cached_attention_shape(call);
+  const int64_t head_size = call.inputs[0].shape[2],
+                splits = cached_attention_splits(call.inputs[0].shape[0], shape.cache.kv_heads,
+                                                 head_size, shape.keys());
+  return static_cast<int>(5 + head_size / 16 + splits / 3);
+}
+
+bool is_group(const Call& call) {
+  return call.inputs[0].dtype == DType::kBF16 &&
+         call.inputs[0].shape[1] > ops::cached_attention_shape(call).cache.kv_heads;
+}
+
+// Tiles and parts are fitted to kernel times of an H100
+// (docs/runs/2026-11-25-prediction-inference-h100.md), groups to those of an H200
+// (docs/runs/2026-11-30-prediction-inference-h200.md).
+int rounds(const Call& call) {
+  if (takes_tiles(call)) return tile_rounds(call);
+  return is_group(call) ? group_rounds(call) : part_rounds(call);
+}
 
 // Over quants, heads of q are read in vectors.
 bool takes_heads(const Call& call, int input, const Layout& layout) {

@@ -150,8 +150,8 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),
-      bind::rms_norm(on_stream(RIDGE_LAUNCHES(rms_norm))).in_rounds(2),
-      bind::add_rms_norm(on_stream(RIDGE_LAUNCHES(sum_of_rows))).in_rounds(2),
+      bind::rms_norm(on_stream(RIDGE_LAUNCHES(rms_norm))).in_rounds(3),
+      bind::add_rms_norm(on_stream(RIDGE_LAUNCHES(sum_of_rows))).in_rounds(3),
       bind::rms_norm_backward(on_stream(RIDGE_LAUNCHES(rms_norm_backward)),
                               rms_norm_backward_workspace_bytes)
           .in_rounds(6),

@@ -39,7 +39,7 @@ bool takes_merged(const Call& call, int input, const Layout& layout) {
 // multiprocessors.
 int rounds(const Call& call) {
   constexpr int64_t kManyTokens = 64;
-  return call.inputs[2].shape[0] > kManyTokens ? 10 : 6;
+  return call.inputs[2].shape[0] > kManyTokens ? 10 : 4;
 }
 
 std::string unsupported(const Call& call) {

@@ -101,15 +101,17 @@ bool is_faster_streamed(const StreamedGemm& p) {
   return p.tokens > kSkinnyGemmMostTokens || std::min(p.weight_rows, p.in) <= kNarrow;
 }
 
+bool is_streamed(const ops::SkinnyGemm& shape, const StreamedGemm& p) {
+  const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
+  return shape.tokens > kSkinnyGemmMostTokens || (!is_fused && is_faster_streamed(p));
+}
+
 Launch bind(const BindCall& call, BindContext& context) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call.call());
   StreamedGemm streamed = streamed_product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
   streamed.is_ready_early = is_ready_early(call, 1);
   streamed.activation = activation(call.attrs().text("activation"));
-  const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  const bool is_streamed =
-      shape.tokens > kSkinnyGemmMostTokens || (!is_fused && is_faster_streamed(streamed));
-  if (is_streamed && !has_fragments(call.call()))
+  if (is_streamed(shape, streamed) && !has_fragments(call.call()))
     return launch_on(context.device, "skinny_gemm", launch_streamed_gemm, streamed);
   auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
   SkinnyGemm p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
@@ -190,6 +192,9 @@ int64_t workspace_bytes(const Call& call) {
 
 int rounds(const Call& call) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
+  const StreamedGemm streamed = dense_product(call.inputs[0].shape, call.inputs[1].shape,
+                                              activation(call.attrs.text("activation")));
+  if (is_streamed(shape, streamed)) return streamed_gemm_rounds(shape.tokens);
   return skinny_gemm_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
 }
 
@@ -199,6 +204,11 @@ int skinny_gemm_rounds(int64_t tokens, int norms) {
   int doublings = 0;
   while (int64_t{1} << doublings < tokens) ++doublings;
   return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings * 3 / 2;
+}
+
+int streamed_gemm_rounds(int64_t tokens) {
+  constexpr int64_t kFew = 16;
+  return tokens <= kFew ? 6 : 7;
 }
 
 bool prefers_streamed_gemm(const Shape& x, const Shape& weight, bool has_activation) {

@@ -13,6 +13,9 @@ namespace ridge::backends::cuda {
 // takes two trips, and one and a half more for each doubling of the rows
 // (docs/runs/2026-11-25-prediction-inference-h100.md).
 int skinny_gemm_rounds(int64_t tokens, int norms);
+// Trips of a streamed GEMM, between which it reads its weight
+// (docs/runs/2026-11-30-prediction-inference-h200.md).
+int streamed_gemm_rounds(int64_t tokens);
 
 // Whether kernels/gemm/streamed_gemm.h multiplies x by the weight faster, though it fuses neither
 // norms nor residuals: from three rows on, for the weights of narrow models
