@@ -184,7 +184,8 @@ TEST_P(PeerSums, NormASumInOneLaunch) {
   for (int round = 0; round < 3; ++round) {
     expect_norms<uint16_t>(1, 4096);
     expect_norms<uint16_t>(1, 8192);
-    expect_norms<uint16_t>(32, 8192);
+    // All rows of all ranks run at once, a block each; a multiprocessor may have room for one.
+    expect_norms<uint16_t>(128 / std::max(4, GetParam()), 8192);
     expect_norms<uint16_t>(3, 2304);
     expect_norms<uint16_t>(2, 12'288);
     expect_norms<uint16_t>(2, 16'384);
