@@ -27,6 +27,12 @@ TEST_F(ApiTest, CompletesAsGenerateDoes) {
   }
 }
 
+// OpenAI's default.
+TEST_F(ApiTest, CompletesSixteenTokensUnlessToldOtherwise) {
+  const json made = post("/v1/completions", {{"prompt", "Once upon"}, {"temperature", 0}});
+  EXPECT_EQ(made.at("choices").at(0).at("text"), alone(tokenizer_.encode("Once upon"), 16).text);
+}
+
 TEST_F(ApiTest, ChatsInTheModelsFormat) {
   const std::vector<int32_t> prompt = chat_ids("Hi");
   const serve::Generation want = alone(prompt, 12);

@@ -38,12 +38,14 @@ TEST(StepFigures, FollowFromTheResultAndThePlan) {
   EXPECT_GT(steps[0].resident_bytes, 0);
   EXPECT_EQ(steps[0].mfu, 0);
   EXPECT_EQ(steps[0].overflows, 0);
+  EXPECT_EQ(steps[0].attended, 0.5);
   EXPECT_EQ(steps[1].step, 1);
   EXPECT_FALSE(steps[1].instrumented);
   EXPECT_DOUBLE_EQ(steps[1].tokens_per_s, 40);
   EXPECT_EQ(steps[1].overflows, 1);
   EXPECT_TRUE(steps[1].skipped);
   EXPECT_EQ(steps[1].loss_scale, 4);
+  EXPECT_EQ(steps[1].attended, 0.25);
   EXPECT_DOUBLE_EQ(figures.attended(), 0.375);
 }
 

@@ -46,6 +46,8 @@ TEST(TensorPlan, RanksHoldLessThanTheModelAndComputeLittleTwice) {
   EXPECT_GT(two.repeated_flops(), 0) << "norms";
   EXPECT_LT(two.repeated_flops(), 0.1 * two.one_rank_flops);
   EXPECT_LT(two.record.memory.owned_bytes, one.record.memory.owned_bytes);
+  EXPECT_EQ(two.record.setting.task, "decode");
+  EXPECT_GT(two.model_flops, 0);
 }
 
 TEST(TensorPlan, OtherNumbersOfRanksAreUsageErrors) { EXPECT_THROW(plan(3), Error); }

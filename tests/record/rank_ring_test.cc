@@ -97,6 +97,8 @@ TEST(RankRing, FilesKeepThemAndThoseOfAnEarlierRunAreLeftOut) {
   std::vector<RankRing> rings = {ring(0, 5), ring(1, 4)};
   wait(rings[0]);
   for (const RankRing& each : rings) write_ring(folder.path(), each);
+  for (const char* other : {"rank-0.txt", "steps.json"})
+    files::write_plain(folder / other, "no ring");
   const std::vector<RankRing> read = read_rings(folder.path());
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(find_hang(read).str(), find_hang(rings).str());

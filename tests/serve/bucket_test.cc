@@ -32,6 +32,23 @@ TEST(BucketTest, EachDoublingTakesEightGraphs) {
   }
 }
 
+// A step of lone tokens has a row for each; others few numbers of them.
+TEST(BucketTest, RowsAreAllOrAPowerOfFour) {
+  constexpr int64_t kSlots = 96, kContext = 2048;
+  const models::CacheShape cache =
+      models::cache_shape({.slots = kSlots, .capacity = kContext, .chunk = 1000, .shares = true});
+  const auto rows = [&](int64_t tokens, int64_t of) {
+    return bucket_shape(models::InferenceTask::kPrefill, tokens, kContext, of, true, cache)
+        .row_count();
+  };
+  EXPECT_EQ(rows(512, 1), 1);
+  EXPECT_EQ(rows(512, 3), 4);
+  EXPECT_EQ(rows(512, 17), 64);
+  EXPECT_EQ(rows(512, 65), kSlots);
+  EXPECT_EQ(rows(64, 64), 64);
+  EXPECT_EQ(rows(33, 33), padded(33));
+}
+
 TEST(PreparedShapes, CoverEveryStepWithAQuarterOfPadding) {
   constexpr int64_t kMost = 1000, kSlots = 96, kContext = 2048;
   const models::CacheShape cache =

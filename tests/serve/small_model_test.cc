@@ -47,6 +47,25 @@ TEST_P(SmallModel, GivesTheSameLogits) {
   EXPECT_EQ(greedy(made, ids_, want.size()), want);
 }
 
+// Each piece begins with a token that nothing precedes.
+TEST_P(SmallModel, ScoresATextInPieces) {
+  constexpr int64_t kPiece = 6;
+  SessionOptions small = options();
+  small.capacity = kPiece;
+  Session pieces = session(small), whole = session(options());
+  std::vector<int32_t> ids = ids_;
+  while (std::ssize(ids) < 2 * kPiece + 3) ids.insert(ids.end(), other_.begin(), other_.end());
+  ids.resize(2 * kPiece + 3);
+  const record::TextScore made = score_text(pieces, {}, ids, [](int64_t) {});
+  EXPECT_EQ(made.tokens, 2 * kPiece + 3);
+  EXPECT_EQ(made.pieces, 3);
+  EXPECT_EQ(made.counted, 2 * (kPiece - 1) + 2);
+  double nll = 0;
+  for (size_t at = 0; at < ids.size(); at += kPiece)
+    nll += score(whole, std::span(ids).subspan(at, std::min<size_t>(kPiece, ids.size() - at))).nll;
+  EXPECT_NEAR(made.nll, nll, kSame * static_cast<double>(ids.size()));
+}
+
 // Far longer than the window, so that rings wrap around.
 constexpr size_t kTokens = 80;
 

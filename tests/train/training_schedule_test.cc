@@ -24,6 +24,7 @@ TEST(TrainingSchedule, TokensBecomeSteps) {
   EXPECT_EQ(summed.steps, 2);
   EXPECT_THROW(TrainingSchedule({.batch_tokens = 33}, kStep, false), Error);
   EXPECT_THROW(TrainingSchedule({.tokens = 0}, kStep, false), Error);
+  EXPECT_THROW(TrainingSchedule({.tokens = INT64_MAX}, kStep, false), Error);
 }
 
 TEST(TrainingSchedule, TimeAloneHasNoLastStep) {
@@ -34,6 +35,19 @@ TEST(TrainingSchedule, TimeAloneHasNoLastStep) {
   for (const char* text : {"", "5", "0s", "5x", "-1s"})
     EXPECT_THROW(TrainingSchedule({.time = text}, kStep, false), Error) << text;
   EXPECT_THROW(TrainingSchedule({.time = "1h", .schedule = "cosine"}, kStep, false), Error);
+}
+
+TEST(TrainingSchedule, ARateFallsAfterItHasRisen) {
+  ScheduleOptions given;
+  given.optimizer.warmup_steps = 2, given.optimizer.decay_begin = 4;
+  for (const int64_t end : {3, 4}) {
+    given.optimizer.decay_steps = end;
+    EXPECT_THROW(TrainingSchedule(given, kStep, false), Error) << end;
+  }
+  given.optimizer.decay_steps = 5;
+  EXPECT_EQ(TrainingSchedule(given, kStep, false).optimizer.decay_steps, 5);
+  given.optimizer.decay_begin = 0, given.optimizer.decay_steps = 2;
+  EXPECT_THROW(TrainingSchedule(given, kStep, false), Error);
 }
 
 TEST(TrainingSchedule, WsdDecaysInTheLastTenth) {
