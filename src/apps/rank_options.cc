@@ -122,10 +122,6 @@ runtime::RankLayout layout_of(const RankOptions& o, const runtime::RankPlace& pl
   return layout;
 }
 
-void print_error(const std::string& message) {
-  std::fputs(("ridge: " + terminal_safe(message, kLongestMessage) + "\n").c_str(), stderr);
-}
-
 }  // namespace
 
 int run_as_rank(RankOptions& o, const std::string& folder, const std::function<int()>& body) {
@@ -211,7 +207,7 @@ void add_pipeline_options(Command app, RankOptions& o) {
 }
 
 void join_ranks(RankOptions& o, backends::MachineOptions& machine) {
-  runtime::WatchOptions watch{.print = print_error};
+  runtime::WatchOptions watch{.print = runtime::print_error};
   if (o.timeout_s) watch.first_step_s = watch.timeout_s = *o.timeout_s;
   if (!(watch.timeout_s > 0 && watch.timeout_s <= kMostTimeoutS))
     throw usage_error("[collective-timeout] expected seconds above 0, at most {:g}, got {:g}",

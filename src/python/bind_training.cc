@@ -242,7 +242,8 @@ constexpr const char* kTrainer =
     "field, pack, seed; val_data, val_every, val_batches; checkpoints (a folder), save_every, keep, "
     "keep_best, resume (True: goes on after the newest checkpoint, bit by bit); device, threads, "
     "isa; data_parallel, tensor_parallel, pipeline_parallel, pipeline_schedule, pipeline_chunks, "
-    "zero, sequence_parallel, in a script that mpirun or torchrun starts so many times: each process has a trainer, and all make the same calls. "
+    "zero, sequence_parallel, in a script that mpirun or torchrun starts so many times: each "
+    "process has a trainer, and all make the same calls. "
     "gradients: whether `gradients` can read them, which makes the update a graph of its own.\n\n"
     "Raises UsageError, ModelError, MemoryError.";
 

@@ -4,13 +4,11 @@
 
 #include <nanobind/stl/string.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
 #include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
-#include "base/printable.h"
 #include "runtime/rank_launcher.h"
 
 namespace ridge::python {
@@ -22,23 +20,14 @@ namespace nb = nanobind;
 SharedRanks launched;
 bool has_model = false;  // they have followed a model, or do
 
-runtime::RankPlace own_place() {
-  return runtime::find_rank([](const char* name) { return std::getenv(name); });
-}
-
-runtime::WatchOptions watch_options() {
-  return {.print = [](const std::string& message) {
-    std::fputs(("ridge: " + terminal_safe(message, kLongestMessage) + "\n").c_str(), stderr);
-  }};
-}
+const char* variable(const char* name) { return std::getenv(name); }
 
 // The others would wait for a rank whose script ended by an exception.
 void leave_at_exit() {
   const nb::module_ sys = nb::module_::import_("sys");
   if (!nb::hasattr(sys, "last_value")) {
-    const SharedRanks left = std::exchange(launched, nullptr);
-    const nb::gil_scoped_release release;
-    return;
+    const nb::gil_scoped_release release;  // leaving may wait for the others
+    return launched.reset();
   }
   const auto error =
       nb::cast<std::string>(nb::module_::import_("builtins").attr("str")(sys.attr("last_value")));
@@ -72,12 +61,13 @@ RankKeywords::RankKeywords(Keywords& keywords) {
   expect_number("pipeline_parallel", layout.pipeline);
   if (layout.data == 1 && sharing.zero != 0)
     throw usage_error("[zero] expected several ranks (data_parallel=), got 1");
+  // They throw before anybody waits for a rank.
   train::layout_switches(layout, sharing), train::pipeline_of(layout, sharing);
 }
 
 SharedRanks join_launched(const runtime::RankLayout& layout, backends::MachineOptions& machine) {
   if (layout.ranks() == 1) return nullptr;
-  const runtime::RankPlace place = own_place();
+  const runtime::RankPlace place = runtime::find_rank(variable);
   if (place.launcher == runtime::Launcher::kNone)
     throw usage_error(
         "[ranks] expected {0} processes that run this script, got one: start it by "
@@ -96,13 +86,12 @@ SharedRanks join_launched(const runtime::RankLayout& layout, backends::MachineOp
     runtime::tell(*launched, machine);
     return launched;
   }
-  if (std::vector<std::string> gpus = runtime::visible_gpus(
-          [](const char* name) { return std::getenv(name); }, place.local_ranks);
+  if (std::vector<std::string> gpus = runtime::visible_gpus(variable, place.local_ranks);
       gpus.size() > 1 && static_cast<size_t>(place.local_rank) < gpus.size())
     runtime::put_gpu_first(std::move(gpus), static_cast<size_t>(place.local_rank));
   {
     const nb::gil_scoped_release release;
-    launched = runtime::join_ranks(place, layout, watch_options(), machine);
+    launched = runtime::join_ranks(place, layout, {.print = runtime::print_error}, machine);
   }
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(&leave_at_exit));
   return launched;
@@ -115,7 +104,7 @@ SharedRanks join_for_model(int64_t ranks,
   expect_number("tensor_parallel", ranks);
   const runtime::RankLayout layout{.tensor = ranks};
   if (ranks == 1) return nullptr;
-  if (const runtime::Launcher launcher = own_place().launcher;
+  if (const runtime::Launcher launcher = runtime::find_rank(variable).launcher;
       launcher != runtime::Launcher::kNone) {
     if (std::exchange(has_model, true))
       throw usage_error(
@@ -129,7 +118,7 @@ SharedRanks join_for_model(int64_t ranks,
   nb::module_::import_("ridge.followers").attr("start")(ranks, port, path, given);
   const nb::gil_scoped_release release;
   return runtime::join_ranks({runtime::Launcher::kTorchrun, 0, count, 0, count, "127.0.0.1", port},
-                             layout, watch_options(), machine);
+                             layout, {.print = runtime::print_error}, machine);
 }
 
 void end_follower() {

@@ -112,6 +112,7 @@ Step Training::taken(train::StepResult result) {
             train::learning_rate(setup_.step.optimizer, trainer_->steps()),
             {}};
   step.result = std::move(result);
+  if (options_.ranks) options_.ranks->watch().set_first_step_done();
   const int64_t done = trainer_->steps();
   observers_.after_step(done, done == steps_);
   step.validation_loss = observers_.validated_after(done);
@@ -122,7 +123,6 @@ std::optional<Step> Training::next() {
   const std::lock_guard lock(mutex_);
   const OpenmpThreads team(threads_);
   if (trainer().steps() >= steps_) return {};
-  if (options_.ranks) options_.ranks->any(false);  // the watch counts steps by it
   train::BatchSource& source =
       data_ ? static_cast<train::BatchSource&>(data_->batches()) : *synthetic_;
   return taken(trainer_->step(train::read_step(source, setup_.step)));

@@ -97,6 +97,10 @@ std::vector<int> ranks_here(const RankPlace& place) {
 
 }  // namespace
 
+void print_error(const std::string& message) {
+  std::fputs(("ridge: " + terminal_safe(message, kLongestMessage) + "\n").c_str(), stderr);
+}
+
 RankWatch::RankWatch(const RankPlace& place, WatchOptions options)
     : place_(place), options_(std::move(options)) {
   files::hear_signals([this](int signal, bool ends_now) { on_signal(signal, ends_now); });

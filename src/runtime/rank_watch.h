@@ -18,6 +18,9 @@
 
 namespace ridge::runtime {
 
+// Prints an error of ranks on stderr as the command line prints its errors.
+void print_error(const std::string& message);
+
 struct WatchOptions {
   double first_step_s = 300, timeout_s = 60;  // until a collective must have ended
   std::function<void(const std::string& message)> print = [](const std::string&) {};

@@ -146,11 +146,12 @@ Ranks::Ranks(const RankPlace& place,
   }
   if (on_gpu) return;
   std::vector<HostRank> ranks;
-  for (const std::string& text : all().gather(to_text({host_name(), allowed_processors()})))
+  const std::vector<int> allowed = allowed_processors();
+  for (const std::string& text : all().gather(to_text({host_name(), allowed})))
     ranks.push_back(from_text(text));
   const std::vector<int> own = own_processors(ranks, static_cast<size_t>(place.rank));
   if (!own.empty()) {
-    processors_before_ = allowed_processors();
+    processors_before_ = allowed;
     stay_on(own);
   }
   processors_ = std::max<int>(1, static_cast<int>(own.size()));
