@@ -313,9 +313,19 @@ int64_t write_repeated(const LoadGraph& load,
       begin = write_repeated(load, input, run, store, name, begin);
     return begin;
   }
-  constexpr int64_t kMostBytes = int64_t{64} << 20;
   const int64_t row_bytes = storage_bytes(run.dtype, part->columns),
                 width = part->whole.shape.back();
+  if (part->has_whole_rows()) {
+    // They lie one after the other, so that the numbers repeat there too: the device copies them.
+    const int64_t bytes = part->rows * row_bytes, period = std::ssize(run.bytes);
+    std::vector<std::byte> once(static_cast<size_t>(std::min(bytes, period)));
+    run.copy(part->first_row * width, once);
+    store.write_part(name, begin, once.data(), std::ssize(once));
+    for (int64_t at = period; at < bytes; at += period)
+      store.copy({name, begin}, {name, begin + at}, std::min(period, bytes - at));
+    return begin + bytes;
+  }
+  constexpr int64_t kMostBytes = int64_t{64} << 20;
   const int64_t most_rows = std::max<int64_t>(kMostBytes / row_bytes, 1);
   std::vector<std::byte> rows(static_cast<size_t>(std::min(most_rows, part->rows) * row_bytes));
   for (int64_t first = 0; first < part->rows; first += most_rows) {
