@@ -94,19 +94,26 @@ pid_t start_rank(int64_t rank, int64_t ranks, int port) {
   ::_exit(static_cast<int>(ExitCode::kRuntime));
 }
 
+// The code with which a launcher ends where a rank ended with this one.
+int failure(int code) { return code > 128 ? static_cast<int>(ExitCode::kRuntime) : code; }
+
 // A rank ended after its step, as it was told to; the others may still save.
 bool is_interrupt(int code) {
   return code == 128 + SIGINT || code == 128 + SIGTERM || code == 128 + SIGHUP;
 }
 
-// Waits for all; once one fails, the others get some seconds to say why they end, and are killed.
+// Waits for all; once one fails, the others get some seconds to say why they end, and are killed. A
+// stopped one says nothing. A rank that a signal killed has failed, as under mpirun.
 int wait_for_ranks(std::vector<pid_t> ranks) {
   constexpr int kPatience = 50;  // waits of 100 ms
   int code = 0, waited = 0;
   while (!ranks.empty()) {
     int status = 0;
-    const pid_t ended = ::waitpid(-1, &status, code == 0 || is_interrupt(code) ? 0 : WNOHANG);
-    if (ended > 0) {
+    const pid_t ended =
+        ::waitpid(-1, &status, code == 0 || is_interrupt(code) ? 0 : WNOHANG | WUNTRACED);
+    if (ended > 0 && WIFSTOPPED(status)) {
+      ::kill(ended, SIGKILL);
+    } else if (ended > 0) {
       std::erase(ranks, ended);
       const int own = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
       if (code == 0) code = own;
@@ -118,7 +125,7 @@ int wait_for_ranks(std::vector<pid_t> ranks) {
         for (const pid_t each : ranks) ::kill(each, SIGKILL);
     }
   }
-  return code;
+  return is_interrupt(code) ? code : failure(code);
 }
 
 }  // namespace
@@ -150,7 +157,7 @@ int run_mpirun(int64_t ranks) {
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   if (code == kNotFound) throw runtime_error("[ranks] cannot start mpirun; install openmpi-bin");
   if (request.is_set()) return 128 + request.signal();
-  return code > 128 ? 1 : code;
+  return failure(code);
 }
 
 int free_port() {
