@@ -73,10 +73,7 @@ void add_bench_model(Command bench, const AppContext& context) {
   app.add_option("-b,--batch-size", o->setup.trials.batch, "number of sequences at a time");
   app.add_option("-r,--repeats", o->setup.trials.repeats,
                  "measured runs per test, after two warm-up runs");
-  app.add_flag(
-      "--random-weights", o->setup.random_weights,
-      "use random bf16 weights; MODEL is then a config.json, its folder, or a shape by its name, "
-      "like llama-2-7b (ridge plan --help lists them)");
+  add_random_weights_option(app, o->inference);
   app.add_flag("--operations", o->setup.operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
   app.add_verbose_flag(o->verbose);
@@ -84,7 +81,7 @@ void add_bench_model(Command bench, const AppContext& context) {
   add_output_options(app, o->output, "folder for bench.json and report.html");
   app.add_option("-t", o->inference.machine.threads, "short for --threads, with the same default");
   add_inference_options(app, o->inference);
-  add_tensor_options(app, o->inference);
+  add_model_rank_options(app, o->inference.ranks);
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"

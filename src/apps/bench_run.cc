@@ -26,8 +26,8 @@ passes::Selection plain(bool tf32) { return {"baseline", tf32 ? "+tf32" : ""}; }
 planning::TargetHardware place_of(const BenchRunOptions& o,
                                   bool tf32,
                                   const TerminalOptions& terminal) {
-  planning::TargetHardware place = planning::choose_hardware(
-      o.hardware, this_machine(o.machine, plain(tf32), terminal), tf32);
+  planning::TargetHardware place =
+      planning::choose_hardware(o.hardware, this_machine(o.machine, plain(tf32), terminal), tf32);
   planning::set_enqueue_time(place, o.enqueue_us);
   return place;
 }
@@ -110,7 +110,9 @@ void check(const BenchRunOptions& o, const Command& app) {
 BenchRun::BenchRun(const BenchRunOptions& o, const AppContext& context, bool tf32)
     : o_(o),
       context_(context),
-      folder_(o.profiles ? OutputFolder(o.output, "profile-out") : requested_folder(o.output)),
+      folder_(!o.ranks.is_first() ? std::nullopt
+              : o.profiles        ? OutputFolder(o.output, "profile-out")
+                                  : requested_folder(o.output)),
       interrupt_("\nEnding after this point; a second Ctrl-C ends at once.\n") {
   if (o.hardware != "this") place_ = place_of(o, tf32, context.terminal);
   trials_.emplace(bench::TrialRunner::Setting{

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/output_options.h"
+#include "apps/rank_options.h"
 #include "apps/subcommand.h"
 #include "apps/this_machine.h"
 #include "bench/trial_runner.h"
@@ -37,10 +38,12 @@ struct BenchRunOptions {
   bool json = false;
   OutputOptions output;
   MachineOptions machine;
+  RankOptions ranks = {};  // benches that several processes may measure together have them
 
   // Whether a data sheet of a GPU is planned for.
   bool is_gpu_sheet() const { return hardware != "this" && planning::is_gpu_plan(hardware, false); }
   bool runs_nothing() const { return is_planned_only || is_counts; }
+  bool runs_here() const { return !runs_nothing() && hardware == "this"; }
 };
 // --format; -o and --output are its older names, which scripts may use.
 void add_text_format_option(Command app, std::string& format);
@@ -62,7 +65,7 @@ class BenchRun {
  public:
   BenchRun(const BenchRunOptions& options, const AppContext& context, bool tf32);
 
-  bool is_stopped() const { return interrupt_.is_set(); }
+  bool is_stopped() const { return o_.ranks.any(interrupt_.is_set()); }
   bench::TrialRunner& trials() { return *trials_; }
 
   const AppContext& context() const { return context_; }

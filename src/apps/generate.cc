@@ -127,9 +127,7 @@ void chat(serve::Conversation& conversation,
       continue;
     }
     const InterruptRequest interrupt;
-    options.is_interrupted = [&] {
-      return ranks.joined ? ranks.joined->all().any(interrupt.is_set()) : interrupt.is_set();
-    };
+    options.is_interrupted = [&] { return ranks.any(interrupt.is_set()); };
     const serve::Turn turn = conversation.answer(line, options, show);
     if (!ranks.is_first()) continue;
     if (turn.answer.finish_reason != "context") {
@@ -194,7 +192,8 @@ void run(Options& o) {
 
 void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
-  add_tensor_options(app, o.inference);
+  add_shape_options(app, o.inference);
+  add_model_rank_options(app, o.inference.ranks);
   app.add_option("--prompt,PROMPT", o.prompt,
                  "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
   app.add_option("--max-tokens", o.generate.max_tokens, "tokens to generate at most");
@@ -244,6 +243,7 @@ void register_generate(Command program, const AppContext&) {
     app.refuse_unused(
         {{!o->chat, "without --chat", {"--system", "--chat-template", "--parse-special"}},
          {o->no_cache, "with --no-kv-cache", {"--cache-dtype"}},
+         {o->inference.random_weights, "with --random-weights", {"--adapter"}},
          {o->generate.sampling.temperature == 0,
           "at temperature 0, which takes the most likely token (see --temperature)",
           {"--top-k", "--top-p", "--min-p", "--seed"}}});

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "apps/inference_options.h"
 #include "apps/output_options.h"
@@ -25,38 +26,45 @@ struct InferLabOptions {
 };
 
 // Returns false after a Ctrl-C.
-bool run(const InferLabOptions& o, const AppContext& context) {
+bool measure(const InferLabOptions& o, const AppContext& context) {
   const TerminalOptions& terminal = context.terminal;
+  const RankOptions& ranks = o.inference.ranks;
   record::InferenceRecord study;
   bench::InferenceLab lab(o.inference, o.lab, study);
   study.lab.program = kProgram;
   study.lab.command = context.command;
-  OutputFolder folder(o.output, "infer-lab-out");
+  std::optional<OutputFolder> folder;
+  if (ranks.is_first()) folder.emplace(o.output, "infer-lab-out");
   study.lab.ceilings = machine_ceilings(o.inference.machine, {}, terminal);
   const InterruptRequest interrupt(
       "\nridge: the lab ends after this step; Ctrl-C again ends it at once\n");
-  lab.run({.is_stopped = [&] { return interrupt.is_set(); },
+  lab.run({.is_stopped = [&] { return ranks.any(interrupt.is_set()); },
            .announce =
                [&](const std::string& part, double ns) {
-                 if (!o.inference.json || terminal.progress)
+                 if (ranks.is_first() && (!o.inference.json || terminal.progress))
                    fmt::print(stderr, "{:>6.1f} s  {}\n", ns / 1e9,
                               terminal_safe(part, kLongestMessage));
-               }});
+               },
+           .any = [&](bool here) { return ranks.any(here); }});
   if (study.lab.runs.empty()) {
-    fmt::print(stderr, "Too little was measured for a summary.\n");
+    if (ranks.is_first()) fmt::print(stderr, "Too little was measured for a summary.\n");
     return false;
   }
   study.lab.finished_at = utc_now();
   if (!o.inference.json) fmt::print("{}", report::study_text(study, o.verbose, terminal));
-  folder.commit(report::study_files(study, o.format));
-  fmt::print("{}", o.inference.json ? report::inference_summary(study)
-                                    : written_text(folder, terminal, o.verbose));
-  return !interrupt.is_set();
+  if (folder) {
+    folder->commit(report::study_files(study, o.format));
+    fmt::print("{}", o.inference.json ? report::inference_summary(study)
+                                      : written_text(*folder, terminal, o.verbose));
+  }
+  return !ranks.any(interrupt.is_set());
 }
 
 void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   add_model_run_options(app, i);
+  add_random_weights_option(app, i);
+  add_tensor_options(app, i.ranks);
   app.add_option("--level", o.lab.levels,
                  "levels to compare: all, or a list of baseline, fused, kernels and compiled");
   app.add_option("--batch-size", o.lab.batch_sizes, "numbers of sequences that run at a time")
@@ -97,11 +105,14 @@ void register_infer_lab(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
-      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
+      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study\n"
+      "  ridge infer-lab llama-2-7b --random-weights --tensor-parallel 2");
   app.callback([options, app, &context] {
     app.refuse_unused(
         {without_folder(options->output), {options->inference.json, "with --json", {"--verbose"}}});
-    if (!run(*options, context)) end_by_interrupt();
+    bool is_complete = true;
+    run_on_ranks(options->inference, [&] { is_complete = measure(*options, context); });
+    if (!is_complete) end_by_interrupt();
   });
 }
 

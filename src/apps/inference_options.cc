@@ -64,7 +64,19 @@ void add_inference_options(Command app, InferenceOptions& o) {
   add_attention_option(app, o.level.attention);
 }
 
-void add_tensor_options(Command app, InferenceOptions& o) { add_tensor_options(app, o.ranks); }
+void add_random_weights_option(Command app, InferenceOptions& o) {
+  app.add_flag(
+      "--random-weights", o.random_weights,
+      "use random bf16 weights, the same for any number of ranks; MODEL is then a config.json, its "
+      "folder, or a shape by its name, like llama-2-7b (ridge plan --help lists them)");
+}
+
+void add_shape_options(Command app, InferenceOptions& o) {
+  add_random_weights_option(app, o);
+  app.add_option("--tokenizer", o.tokenizer,
+                 "use the tokenizer of this folder, tokenizer.json or .gguf file (default: the "
+                 "model's)");
+}
 
 void join_ranks(InferenceOptions& o) {
   join_ranks(o.ranks, o.machine);

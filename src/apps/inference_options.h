@@ -37,8 +37,10 @@ void add_phase_options(Command app,
 void add_model_run_options(Command app, InferenceOptions& options);
 // The same options, --adapter, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
-// --tensor-parallel, --pipeline-parallel, --gpus and --collective-timeout
-void add_tensor_options(Command app, InferenceOptions& options);
+// --random-weights
+void add_random_weights_option(Command app, InferenceOptions& options);
+// The same and --tokenizer
+void add_shape_options(Command app, InferenceOptions& options);
 // Joins the ranks, which then run one session together: each with the same prompts and options, and
 // its part of the model. Call before the model is opened.
 void join_ranks(InferenceOptions& options);

@@ -107,7 +107,7 @@ void register_logits(Command program, const AppContext&) {
   app.add_option("--ids", o->ids, "token ids of the sequence: 1,2,3").numbers().required();
   app.add_option("--top", o->top, "number of logits to show, the largest first");
   add_inference_options(app, o->inference);
-  add_tensor_options(app, o->inference);
+  add_model_rank_options(app, o->inference.ranks);
   app.footer(
       "Shows the text of each token if the model has a tokenizer. With --json, `top` has [id, logit, "
       "text].\n"

@@ -92,7 +92,7 @@ void register_perplexity(Command program, const AppContext& context) {
   Command app =
       program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
   add_inference_options(app, o->inference);
-  add_tensor_options(app, o->inference);
+  add_model_rank_options(app, o->inference.ranks);
   app.add_option("FILE", o->file, "a text file, or - for stdin; the longer, the surer the result");
   Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3").numbers();
   app.add_option(

@@ -185,13 +185,17 @@ void add_tensor_options(Command app, RankOptions& o) {
   app = app.under("Ranks");
   o.tensor_parallel = 0;
   add_tensor_option(app, o.tensor_parallel, kStarts);
-  app.add_option(
+  add_gpus_option(app, o);
+  add_timeout_option(app, o);
+}
+
+void add_model_rank_options(Command app, RankOptions& o) {
+  add_tensor_options(app, o);
+  app.under("Ranks").add_option(
       "--pipeline-parallel", o.pipeline_parallel,
       "stages that have some of the layers each, with their weights and KV cache, for "
       "models that are too large for one device: a token passes through all of them; with "
       "--tensor-parallel, so many processes share each stage (default: 1)");
-  add_gpus_option(app, o);
-  add_timeout_option(app, o);
 }
 
 void add_pipeline_options(Command app, RankOptions& o) {

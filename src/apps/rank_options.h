@@ -23,6 +23,7 @@ struct RankOptions : train::RankSharing {
   std::string gpus = {};  // "0,2": those that ranks use; empty: the first ones
   std::shared_ptr<runtime::Ranks> joined = nullptr;  // null: this process runs alone
 
+  bool any(bool here) const { return joined == nullptr ? here : joined->all().any(here); }
   bool is_first() const { return joined == nullptr || joined->is_first(); }
   // The first rank's text, for what only it can read.
   std::string of_first(const std::string& own) const {
@@ -32,8 +33,10 @@ struct RankOptions : train::RankSharing {
 
 // --data-parallel, --tensor-parallel, --pipeline-parallel, --zero, --gpus, --collective-timeout
 void add_rank_options(Command app, RankOptions& options);
-// --tensor-parallel, --pipeline-parallel, --gpus, --collective-timeout
+// --tensor-parallel, --gpus, --collective-timeout
 void add_tensor_options(Command app, RankOptions& options);
+// The same and --pipeline-parallel
+void add_model_rank_options(Command app, RankOptions& options);
 
 // --gpus
 void add_gpus_option(Command app, RankOptions& options);

@@ -195,6 +195,7 @@ void run(Options o, const TerminalOptions& terminal) {
 void add_options(Command app, Options& o) {
   add_model_argument(app, o.inference.model);
   add_adapter_option(app, o.inference.adapter);
+  add_shape_options(app, o.inference);
   app.add_option("--host", o.server.host, "listen on this address");
   app.add_option("--port", o.server.port, "listen on this TCP port (0: a free one)");
   app.add_option("--model-name", o.name, "the model's name in the API (default: the file's name)");
@@ -258,7 +259,7 @@ void add_options(Command app, Options& o) {
   add_level_option(computing, o.inference.level);
   add_pass_option(computing, o.inference.level);
   add_machine_options(computing, o.inference.machine);
-  add_tensor_options(app, o.inference);
+  add_model_rank_options(app, o.inference.ranks);
 }
 
 }  // namespace
@@ -273,6 +274,7 @@ void register_serve(Command program, const AppContext& context) {
       "  ridge serve model.gguf --max-sequences 16 --context 4096 --port 8000\n"
       "  ridge serve model.gguf --batch-invariant             the same answers in any company\n"
       "  ridge serve model.gguf --model-name gpt-4o-mini      for clients with a fixed name\n"
+      "  ridge serve llama-2-7b --random-weights --tokenizer model/ --tensor-parallel 2\n"
       "\n"
       "Requests, once the server prints Ready:\n"
       "  curl localhost:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\",\n"
@@ -283,7 +285,10 @@ void register_serve(Command program, const AppContext& context) {
       "\n"
       "Ctrl-C or SIGTERM refuses new requests and finishes the open ones; a second one ends at "
       "once.");
-  app.callback([o, &context] { run(*o, context.terminal); });
+  app.callback([o, app, &context] {
+    app.refuse_unused({{o->inference.random_weights, "with --random-weights", {"--adapter"}}});
+    run(*o, context.terminal);
+  });
 }
 
 }  // namespace ridge::apps

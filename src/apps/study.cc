@@ -29,7 +29,8 @@ struct StudyOptions {
   BenchRunOptions run;
 };
 
-void run_study(const StudyOptions& o, const AppContext& context) {
+// Returns whether Ctrl-C ended it.
+bool measure(const StudyOptions& o, const AppContext& context) {
   const models::ModelFile file = bench::open_studied(o.model);
   bench::StudyChoice choice;
   choice.title = bench::study_title(file, o.model);
@@ -41,6 +42,12 @@ void run_study(const StudyOptions& o, const AppContext& context) {
   const char* const dtype = file.has_weights() ? bench::kStoredType : "bf16";
   choice.dtypes = split(o.dtypes.empty() ? dtype : o.dtypes);
   choice.budget_ns = parse_budget_ns(o.budget, "budget");
+  const RankOptions& ranks = o.run.ranks;
+  choice.ranks = std::max<int64_t>(ranks.tensor_parallel, 1);
+  if (ranks.joined != nullptr) {
+    choice.ranks = ranks.joined->layout().tensor, choice.rank = ranks.joined->tensor_rank();
+    choice.any = [&](bool here) { return ranks.any(here); };
+  }
   bench::validate(choice, file);
   BenchRun run(o.run, context, false);
   bench::TechniqueStudy study(file, choice, run.trials(),
@@ -53,9 +60,20 @@ void run_study(const StudyOptions& o, const AppContext& context) {
       study.run([&](int64_t points, const std::string& note) { progress.tick(points, note); });
   progress.hide();
   run.print(made);
-  run.end();
-  if (const std::string refused = bench::lacking_memory(made); !refused.empty())
+  const bool is_stopped = run.is_stopped();
+  if (const std::string refused = bench::lacking_memory(made); !is_stopped && !refused.empty())
     throw memory_error("[study] {}", refused);
+  return is_stopped;
+}
+
+void run_study(StudyOptions& o, const AppContext& context) {
+  if (o.run.runs_here()) join_ranks(o.run.ranks, o.run.machine);
+  bool is_stopped = false;
+  run_as_rank(o.run.ranks, "", [&] {
+    is_stopped = measure(o, context);
+    return 0;
+  });
+  if (is_stopped) end_by_interrupt();
 }
 
 std::string techniques_help() {
@@ -86,12 +104,14 @@ void add_study_inference(Command study, const AppContext& context) {
   app.add_option("--budget", o->budget,
                  "time for all measurements: 60s, 2m; points beyond it are predicted");
   add_bench_place_options(app, o->run);
+  add_tensor_options(app, o->run.ranks);
   app.footer(
       techniques_help() +
       "\nCtrl-C ends the study after the present point and prints what was measured.\n"
       "Examples:\n"
       "  ridge study inference tiny --batch-size 1,2 --seq-len 32 --budget 5s\n"
       "  ridge study inference llama-2-7b --batch-size 1,8,16 --seq-len 2048 --hardware h200\n"
+      "  ridge study inference llama-2-7b --tensor-parallel 2 --budget 3m\n"
       "  ridge study inference gemma3-270m --techniques eager,flash,tuned --plan --json");
   app.callback([o, app, &context] {
     check(o->run, app);

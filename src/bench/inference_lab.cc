@@ -79,10 +79,10 @@ InferenceLab::InferenceLab(const serve::InferenceOptions& inference,
                            record::InferenceRecord& study)
     : inference_(inference), o_(o), study_(study) {
   const double begin = now_ns();
-  file_ = models::ModelFile::open(inference.model);
+  file_ = serve::open_model_file(inference);
   study.open_ns = now_ns() - begin;
-  study.file = file_.is_gguf() ? "GGUF" : "safetensors";
-  study.file_bytes = file_.tensors().bytes();
+  study.file = format_name(file_);
+  study.file_bytes = file_.weight_bytes();
   levels_ = passes::parse_levels(o.levels, "level");
   batches_ = parse_sizes(o.batch_sizes, "batch-size");
   lengths_ =
@@ -124,7 +124,8 @@ measure::InferenceExperiment InferenceLab::experiment(const std::string& level,
   e.length = length;
   e.chunk = inference_.chunk;
   e.cache_dtype = inference_.chosen_cache_dtype(e.selection);
-  e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundred measurements share the time
+  e.rank = inference_.rank;
+  e.repeats = {4, 40, 1e7 * o_.seconds, listener_.any};  // a hundred measurements share the time
   e.is_stopped = listener_.is_stopped;
   return e;
 }
@@ -157,7 +158,7 @@ bool InferenceLab::allows(double share, double tokens, const std::string& what) 
   if (!continues(what)) return false;
   double needed_ns = tokens * ns_per_token_,
          left_ns = share * o_.seconds * 1e9 - (now_ns() - begin_ns_);
-  if (needed_ns <= left_ns) return true;
+  if (!listener_.any(needed_ns > left_ns)) return true;
   study_.left_out.push_back(
       fmt::format("{}: needs about {:.0f} s, but {:.0f} s are left (--seconds)", what,
                   needed_ns / 1e9, std::max(left_ns, 0.0) / 1e9));

@@ -15,7 +15,7 @@
 
 namespace ridge::bench {
 
-// Lists of levels and sizes as the user types them.
+// Lists of levels and sizes as the user types them. Ranks that share the model measure together.
 struct InferenceLabOptions {
   std::string levels = "all";  // the last is measured at all sizes, the others at the first
   std::string batch_sizes = "1,8";
@@ -27,9 +27,11 @@ struct InferenceLabOptions {
 };
 
 struct InferenceLabListener {
-  std::function<bool()> is_stopped;
+  std::function<bool()> is_stopped;  // one answer on all ranks, each of which asks as often
   // Called before each part with the time since the beginning.
   std::function<void(const std::string& part, double ns)> announce;
+  // As in measure::Repeats.
+  std::function<bool(bool here)> any = [](bool here) { return here; };
 };
 
 class InferenceLab {

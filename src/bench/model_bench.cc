@@ -92,7 +92,7 @@ void describe(const ModelBenchSetup& o,
                                         session.selection, o.inference.level.switches);
   made.setting.batch_size = o.trials.batch;
   made.setting.cache_dtype = serve::cache_dtype_name(*session.cache_dtype);
-  made.format = o.random_weights ? "random weights" : model.file.is_gguf() ? "GGUF" : "safetensors";
+  made.format = format_name(model.file);
   made.size_bytes = model.file.weight_bytes();
   made.parameters = model.file.config().parameters();
   made.activations = o.inference.exact ? "exact" : o.inference.fast_8bit ? "8 bits" : "fast";
@@ -270,8 +270,7 @@ record::ModelBenchRecord bench_model(const ModelBenchSetup& o,
   if (trials.depth < 0) throw usage_error("[depth] expected at least 0, got {}", trials.depth);
   record::ModelBenchRecord made;
   double begin = now_ns();
-  models::ModelFile file = o.random_weights ? models::ModelFile::open_shape(o.inference.model)
-                                            : serve::open_model_file(o.inference);
+  models::ModelFile file = serve::open_model_file(o.inference);
   made.read_ns = now_ns() - begin;
   const int64_t most = most_positions(prompts, generated, trials.depth);
   if (most > file.config().context)

@@ -68,7 +68,6 @@ struct ModelBenchSetup {
   serve::InferenceOptions inference;
   std::string prompts = "512", generated = "128";  // lists of numbers of tokens; "0": none
   ModelBenchOptions trials;
-  bool random_weights = false;
   bool operations = false;  // kernel times too
 };
 

@@ -262,6 +262,7 @@ passes::Selection TechniqueStudy::selection(const Technique& technique,
   // A GPU holds 16-bit weights in any case, and fp32 ones with --exact.
   if (!o_.on_gpu && dtype != kStoredType)
     switches += dtype == "fp32" ? ",+store_f32" : ",+store_bf16";
+  if (o_.ranks > 1) switches += fmt::format(",+shard_tensor_parallel={}", o_.ranks);
   return serve::inference_selection({o_.on_gpu, dtype == "fp32", false},
                                     std::string(technique.level), switches);
 }
@@ -275,6 +276,7 @@ PhasePoints TechniqueStudy::measure(const Technique& technique,
   e.setting = describe_(e.selection, std::string(technique.switches));
   e.batch = batch;
   e.length = length;
+  e.rank = o_.rank;
   e.is_stopped = [this] { return trials_.is_stopped(); };
   e = with_technique(std::move(e), technique);
   const bool runs = trials_.runs();
@@ -283,25 +285,32 @@ PhasePoints TechniqueStudy::measure(const Technique& technique,
                 most = runs ? free - free / 8 : trials_.ceilings().machine.memory_bytes;
   PhasePoints points =
       plan_technique(file_, e, trials_.target(e.selection), trials_.ceilings(), most);
-  if (runs && points.prefill.refused.empty()) time(e, points);
+  const bool is_refused = !points.prefill.refused.empty();
+  if (runs && o_.any(is_refused) && !is_refused)
+    refuse("needs more memory than another rank has", true, points);
+  else if (runs && !is_refused)
+    time(e, points);
   return points;
 }
 
 // Points that would take more than the budget has left keep their prediction.
 void TechniqueStudy::time(measure::InferenceExperiment& e, PhasePoints& points) {
-  constexpr double kLoadBytesPerNs = 1;  // weights are random, or read and unpacked
+  // Weights are read and unpacked; random ones of a shape are copied.
+  const double load_bytes_per_ns =
+      file_.has_weights() ? 1 : trials_.ceilings().memory_bytes_per_ns() / 4;
   constexpr int64_t kLeast = 3;
   constexpr double kMostShare = 0.5;  // the part of the budget for one point
   const double once = points.prefill.predicted_ns + points.decode.predicted_ns;
   const double needed =
-      (kLeast + 2) * once + static_cast<double>(points.prefill.owned_bytes) / kLoadBytesPerNs;
-  if (needed > kMostShare * left_ns_) {
+      (kLeast + 2) * once + static_cast<double>(points.prefill.owned_bytes) / load_bytes_per_ns;
+  if (o_.any(needed > kMostShare * left_ns_)) {
     refuse(fmt::format("would take about {}, and {} of the budget are left", format_ns(needed),
                        format_ns(left_ns_)),
            false, points);
     return;
   }
-  e.repeats = {kLeast, 40, std::clamp(left_ns_ / static_cast<double>(4 * points_left()), 1e6, 5e8)};
+  e.repeats = {kLeast, 40, std::clamp(left_ns_ / static_cast<double>(4 * points_left()), 1e6, 5e8),
+               o_.any};
   const double begin = now_ns();
   time_technique(file_, e, trials_.backend(e.selection), trials_.ceilings(), points);
   left_ns_ = std::max(0.0, left_ns_ - (now_ns() - begin));
@@ -316,8 +325,9 @@ void TechniqueStudy::add(PhasePoints points, const Technique& technique, const s
     each->name = o_.title;
     each->form = technique.name;
     each->dtype = dtype;
-    each->published_ns = published_ns(o_.title, technique.name, each->phase,
-                                      each->extents[0].second, each->extents[1].second);
+    if (o_.ranks == 1)
+      each->published_ns = published_ns(o_.title, technique.name, each->phase,
+                                        each->extents[0].second, each->extents[1].second);
     record_.points.push_back(std::move(*each));
   }
 }
@@ -326,6 +336,10 @@ void TechniqueStudy::add_notes() {
   record_.notes.push_back(
       "prefill: all prompts of the batch; decode: one token for each sequence. Speed-ups are over the first technique, "
       "both measured or both predicted. Points that did not run are predicted.");
+  if (o_.ranks > 1)
+    record_.notes.push_back(fmt::format(
+        "{} ranks share the model (tensor parallel). FLOPs and bytes are of one of them.",
+        o_.ranks));
   for (const Technique& each : o_.techniques)
     record_.notes.push_back(fmt::format("{}: {}.", each.name, each.summary));
   if (std::ranges::any_of(o_.techniques, &Technique::pages)) add_paging();
@@ -347,6 +361,7 @@ void TechniqueStudy::add_paging() {
     needs.window = config.window;
     needs.dtype = o_.on_gpu ? DType::kBF16 : DType::kF32;
     needs.pages = true;
+    needs.ranks = o_.ranks;
     return models::cache_bytes(config, models::cache_shape(needs));
   };
   for (const int64_t length : o_.lengths)

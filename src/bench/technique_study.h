@@ -88,6 +88,9 @@ struct StudyChoice {
   std::vector<std::string> dtypes;
   double budget_ns = 0;  // for all measurements; points beyond it are predicted
   bool on_gpu = false;
+  int64_t ranks = 1, rank = 0;  // the processes that share the model, and this one
+  // As in measure::Repeats.
+  std::function<bool(bool here)> any = [](bool here) { return here; };
 
   int64_t points() const;  // each is a prefill and a decode step
 };

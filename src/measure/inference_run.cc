@@ -213,7 +213,9 @@ bool run_interleaved(const std::vector<Timed*>& all, const InferenceExperiment& 
   constexpr int64_t kWarmup = 2;
   double begin = 0;
   for (int64_t i = -kWarmup;
-       i < kLeastPlain || (i < e.repeats.most && now_ns() - begin < e.repeats.budget_ns); ++i) {
+       i < kLeastPlain ||
+       (i < e.repeats.most && !e.repeats.any(now_ns() - begin >= e.repeats.budget_ns));
+       ++i) {
     if (i == 0) {
       begin = now_ns();
       for (Timed* each : all) each->samples.clear();
@@ -237,7 +239,7 @@ std::optional<record::CacheGainRecord> measure_cache_gain(const models::ModelFil
   Prompts p(e, file.config().vocabulary);
   serve::SessionOptions options = serve::session_options(e, e.length);
   // Each session may copy the weights; the factor leaves half of the memory to other programs.
-  const bool fit = 4 * file.weight_bytes() < backend.available_bytes();
+  const bool fit = !e.repeats.any(4 * file.weight_bytes() >= backend.available_bytes());
   std::optional<Timed> with, without;
   with.emplace(file, options, backend);
   with->session.start(p.prompts);

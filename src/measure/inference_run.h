@@ -19,7 +19,8 @@ namespace ridge::measure {
 
 struct InferenceExperiment : serve::PhaseSetup {
   Repeats repeats;
-  // Called before each repeat and each token. True ends the measurement, which then has no record.
+  // Called before each repeat and each token. True ends the measurement, which then has no record,
+  // on all ranks at once.
   std::function<bool()> is_stopped = [] { return false; };
 };
 

@@ -21,9 +21,9 @@ bool RepeatedRuns::run(const Repeats& repeats, const std::function<bool()>& is_s
   const double begin = now_ns();
   auto goes_on = [&](int64_t done) {
     if (done < repeats.least) return true;
+    if (done >= repeats.most) return false;
     const bool is_interval = std::ssize(measurement_.plain_ns()) >= kLeastPlain;
-    return done < repeats.most &&
-           now_ns() - begin < (is_interval ? 1 : kPatience) * repeats.budget_ns;
+    return !repeats.any(now_ns() - begin >= (is_interval ? 1 : kPatience) * repeats.budget_ns);
   };
   for (int64_t i = 0; goes_on(i); ++i) {
     if (is_stopped()) return false;

@@ -21,6 +21,8 @@ struct Repeats {
   int64_t least = 4;
   int64_t most = 40;
   double budget_ns = 1e9;
+  // Whether it is true on any of the ranks that measure together, each of which asks as often.
+  std::function<bool(bool here)> any = [](bool here) { return here; };
 };
 
 // The operation that is repeated. Both forms end only when the work is done.
@@ -35,7 +37,7 @@ class RepeatedRuns {
       : instrument_(backend.instrument()), operation_(std::move(operation)) {}
 
   // Runs a profiled warm-up, then plain and profiled runs. Returns false as soon as `is_stopped`,
-  // which is asked before each run, says so.
+  // which is asked before each run and has one answer on all ranks, says so.
   bool run(const Repeats& repeats, const std::function<bool()>& is_stopped);
 
   const Measurement& measurement() const { return measurement_; }

@@ -92,4 +92,9 @@ class ModelFile {
   std::shared_ptr<PackedWeights> packed_;  // null unless the folder's matrices are packed
 };
 
+// "GGUF", "safetensors", or "random weights" of a shape.
+inline const char* format_name(const ModelFile& file) {
+  return !file.has_weights() ? "random weights" : file.is_gguf() ? "GGUF" : "safetensors";
+}
+
 }  // namespace ridge::models

@@ -146,6 +146,7 @@ std::optional<TokenizerFile> find_tokenizer(const ModelFile& file) {
     found = read_tokenizer(file.gguf());
   } else {
     std::error_code error;
+    if (!fs::exists(file.path(), error)) return std::nullopt;  // a known shape, or in memory
     fs::path folder =
         fs::is_directory(file.path(), error) ? file.path() : file.path().parent_path();
     if (!fs::exists(folder / "tokenizer.json", error)) return std::nullopt;

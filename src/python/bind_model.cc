@@ -53,6 +53,8 @@ std::shared_ptr<Model> load(nb::handle path, const nb::kwargs& given) {
   take_machine(keywords, o.machine);
   take_dtype(keywords, "dtype", dtype), take_dtype(keywords, "cache_dtype", o.cache_dtype);
   keywords.take("context", o.context);
+  keywords.take("random_weights", o.random_weights);
+  keywords.take_path("tokenizer", o.tokenizer);
   keywords.take_path("adapter", o.adapter), keywords.take("level", o.level.level);
   keywords.take("passes", o.level.switches), keywords.take("attention", o.level.attention);
   keywords.take("chunk", o.chunk), keywords.take("fast_8bit", o.fast_8bit);
@@ -334,8 +336,9 @@ constexpr const char* kLoad =
     "'i8', or on a GPU 'fp8'. threads: of the CPU (default: all). context: positions for which the "
     "KV cache has room (default: 2048, or the model's). max_sequences: sequences for which the KV "
     "cache has room, prompts that are computed together and open sessions (1). "
-    "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. adapter: a "
-    "folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
+    "prefix_caching: whether a prompt reuses the cached beginning of an earlier one. random_weights: "
+    "the path is a config.json or a known shape, like 'llama-2-7b', with random weights. tokenizer: "
+    "the path of another tokenizer than the model's. adapter: a folder with a LoRA adapter. level, passes, attention, chunk, isa, fast_8bit: as the options "
     "of `ridge generate`. tensor_parallel: processes that share the model (1), on GPUs one each. They "
     "are started here, unless mpirun or torchrun started them: then all run the script up to here, "
     "and the first alone goes on.\n\n"
@@ -359,7 +362,9 @@ void bind_model(nb::module_& m) {
         nb::sig("def load(path: str | os.PathLike[str], *, device: typing.Any = None, "
                 "dtype: typing.Any = None, cache_dtype: typing.Any = None, threads: int = 0, "
                 "context: int | None = None, max_sequences: int = 1, "
-                "prefix_caching: bool = False, adapter: str | os.PathLike[str] | None = None, "
+                "prefix_caching: bool = False, random_weights: bool = False, "
+                "tokenizer: str | os.PathLike[str] | None = None, "
+                "adapter: str | os.PathLike[str] | None = None, "
                 "level: str = 'compiled', passes: str = '', attention: str = 'level', "
                 "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False, "
                 "tensor_parallel: int = 1) -> Model"));

@@ -36,6 +36,7 @@ SessionOptions session_options(const PhaseSetup& e, int64_t capacity) {
   options.selection = e.selection;
   options.cache_dtype = e.cache_dtype;
   options.pages = e.pages;
+  options.rank = e.rank;
   return options;
 }
 

@@ -22,6 +22,7 @@ struct PhaseSetup {
   int64_t chunk = 512;
   std::optional<DType> cache_dtype;  // as in SessionOptions
   bool pages = false;                // as in SessionOptions
+  int64_t rank = 0;                  // as in SessionOptions
 };
 
 // The options of a session that can run the phases.

@@ -125,7 +125,8 @@ int64_t session_capacity(const InferenceOptions& o,
 }
 
 models::ModelFile open_model_file(const InferenceOptions& o) {
-  models::ModelFile file = models::ModelFile::open(o.model);
+  models::ModelFile file =
+      o.random_weights ? models::ModelFile::open_shape(o.model) : models::ModelFile::open(o.model);
   if (!o.adapter.empty()) {
     start_openmp_threads();
     file.merge(models::Adapter::open(o.adapter));
@@ -142,19 +143,27 @@ TextModelFile text_model(models::ModelFile file, models::TokenizerFile source) {
   return made;
 }
 
+std::optional<models::TokenizerFile> tokenizer_of(const models::ModelFile& file,
+                                                  const InferenceOptions& o) {
+  if (o.tokenizer.empty()) return models::find_tokenizer(file);
+  return models::read_tokenizer(std::filesystem::path(o.tokenizer));
+}
+
 }  // namespace
 
 TextModelFile open_text_model(const InferenceOptions& o) {
   models::ModelFile file = open_model_file(o);
-  std::optional<models::TokenizerFile> found = models::find_tokenizer(file);
+  std::optional<models::TokenizerFile> found = tokenizer_of(file, o);
   if (!found) return {std::move(file), {}, {}};
   return text_model(std::move(file), *std::move(found));
 }
 
 TextModelFile open_with_tokenizer(const InferenceOptions& o) {
-  models::ModelFile file = open_model_file(o);
-  models::TokenizerFile source = models::read_tokenizer(file.path());
-  return text_model(std::move(file), std::move(source));
+  TextModelFile made = open_text_model(o);
+  if (!made.tokenizer)
+    throw file_error("[tokenizer] {} has none; expected {}, or --tokenizer", printable(o.model),
+                     made.file.is_gguf() ? "its keys in the file" : "a tokenizer.json beside it");
+  return made;
 }
 
 int64_t served_chunk(const InferenceOptions& o, std::optional<int64_t> batched_tokens) {

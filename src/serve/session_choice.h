@@ -60,7 +60,9 @@ int64_t kv_capacity_tokens(int64_t bytes,
 
 struct InferenceOptions {
   std::string model;
-  std::string adapter;  // empty: none
+  bool random_weights = false;  // the model is a shape, as ModelFile::open_shape takes it
+  std::string tokenizer;        // the path of another one than the model's; empty: the model's
+  std::string adapter;          // empty: none
   passes::LevelOptions level;
   backends::MachineOptions machine;
   std::optional<int64_t> context;  // default: as much as the run needs

@@ -77,6 +77,86 @@ TEST_F(TensorParallelTest, BenchesAShapeWithoutWeights) {
   EXPECT_EQ(made["tests"].size(), 2u) << made.dump();
 }
 
+TEST_F(TensorParallelTest, AShapeGeneratesTheTextOfOneRank) {
+  make_model();
+  const std::vector<std::string> words = {"generate",         "shape.json",   "abc",
+                                          "--random-weights", "--max-tokens", "12"};
+  expect_refused(words, 3, "expected a tokenizer.json beside it, or --tokenizer");
+  std::vector<std::string> with = words;
+  with.insert(with.end(), {"--tokenizer", "words"});
+  const json one = answer(1, with), all = answer(3, with);
+  EXPECT_EQ(one["ids"].size(), 12u);
+  EXPECT_EQ(one["ids"], all["ids"]);
+}
+
+TEST_F(TensorParallelTest, TheInferenceLabMeasuresOnRanks) {
+  const Output made = run({"infer-lab",
+                           small("llama_fp32") + "/config.json",
+                           "--random-weights",
+                           "--level",
+                           "fused,compiled",
+                           "--batch-size",
+                           "1,2",
+                           "--seq-len",
+                           "16",
+                           "--latency-batch-size",
+                           "2",
+                           "--prompt-tokens",
+                           "8",
+                           "--tokens",
+                           "4",
+                           "--attention-seq-len",
+                           "64",
+                           "--seconds",
+                           "6",
+                           "--json",
+                           "--out",
+                           "lab",
+                           "--device",
+                           "cpu",
+                           "--tensor-parallel",
+                           "2"},
+                          {.environment = kOnAnyMachine});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const json study = json::parse(made.out);
+  EXPECT_EQ(study["file"]["format"], "random weights");
+  EXPECT_LE(study["kv_cache"][0]["logits_difference"].get<double>(), 1e-4);
+  EXPECT_EQ(study["latency"].size(), 1u);
+  const json runs =
+      json::parse(files::contents(folder_ / "lab" / "performance_summary.json"))["runs"];
+  ASSERT_EQ(runs.size(), 6u);  // prefill and decode of two levels, and of two sequences
+  for (const json& each : runs) EXPECT_GT(each["step"]["median_ns"].get<double>(), 0) << each;
+}
+
+TEST_F(TensorParallelTest, AStudyMeasuresOnRanksWhatItPlansWithout) {
+  std::vector<std::string> words = {"study",
+                                    "inference",
+                                    small("llama_fp32") + "/config.json",
+                                    "--techniques",
+                                    "eager,tuned",
+                                    "--batch-size",
+                                    "2",
+                                    "--seq-len",
+                                    "16",
+                                    "--device",
+                                    "cpu",
+                                    "--json",
+                                    "--tensor-parallel",
+                                    "2"};
+  const Output run_on_ranks = run(words, {.environment = kOnAnyMachine});
+  ASSERT_EQ(run_on_ranks.code, 0) << run_on_ranks.err;
+  words.push_back("--plan");
+  const Output planned = run(words);
+  ASSERT_EQ(planned.code, 0) << planned.err;
+  const json measured = json::parse(run_on_ranks.out), plan = json::parse(planned.out);
+  ASSERT_EQ(measured["cases"].size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_GT(measured["cases"][i]["median_ns"].get<double>(), 0) << measured["cases"][i];
+    for (const char* count : {"flops", "bytes", "kernel_calls"})
+      EXPECT_EQ(measured["cases"][i][count], plan["cases"][i][count]) << count;
+  }
+}
+
 TEST_F(TensorParallelTest, ServesWhatOneRankGenerates) {
   make_model();
   expect_serves_the_same(3, json::object());
