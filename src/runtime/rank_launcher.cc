@@ -181,7 +181,13 @@ int run_ranks(int64_t ranks) {
   std::vector<pid_t> started;
   for (int64_t rank = 0; rank < ranks; ++rank) started.push_back(start_rank(rank, ranks, port));
   ::signal(SIGINT, SIG_IGN);
-  return wait_for_ranks(std::move(started));
+  const files::InterruptRequest request("", files::InterruptRequest::Signals::kAll);
+  files::hear_signals([started](int signal, bool) {
+    for (const pid_t each : started) ::kill(each, signal);
+  });
+  const int code = wait_for_ranks(std::move(started));
+  files::hear_signals({});
+  return code;
 }
 
 }  // namespace ridge::runtime

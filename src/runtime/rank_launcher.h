@@ -21,8 +21,8 @@ int free_port();
 
 // Starts a process for each rank and waits until all have ended. Once one fails, the others have
 // some seconds to say why they end, then they are killed; they end with this process too. Ctrl-C
-// reaches them by itself. Returns the code of the first that failed, 128 + signal if a signal ended
-// it, or 0.
+// reaches them by itself, and SIGTERM and SIGHUP are passed on. Returns the code of the first that
+// failed, 1 if a signal killed it, or 0.
 int run_ranks(int64_t ranks);
 
 }  // namespace ridge::runtime
