@@ -34,7 +34,10 @@ report::TerminalOptions terminal_options_from_environment() {
   // https://no-color.org: set and not empty means no colour, whatever the value.
   options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
   options.fit = ::isatty(STDOUT_FILENO);
-  options.progress = capable && ::isatty(STDERR_FILENO);
+  // torchrun and Ridge's own launcher leave the terminal to all ranks; the first one draws on it.
+  const char* rank = std::getenv("RANK");
+  options.progress =
+      capable && ::isatty(STDERR_FILENO) && (rank == nullptr || std::string_view(rank) == "0");
   winsize size{};
   for (int stream : {STDERR_FILENO, STDOUT_FILENO}) {
     if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col < kSmallestTerminal) continue;

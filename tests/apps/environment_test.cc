@@ -68,6 +68,11 @@ TEST(TerminalOptionsFromEnvironment, ATerminalHasColourUnlessToldNot) {
   EXPECT_TRUE(options_on(user_side, "xterm", "").colour);    // ... except the empty one
   EXPECT_FALSE(options_on(user_side, "dumb", nullptr).colour);
   EXPECT_FALSE(options_on(user_side, "dumb", nullptr).progress);
+  for (const char* rank : {"0", "1"}) {  // as torchrun says it
+    ::setenv("RANK", rank, 1);
+    EXPECT_EQ(options_on(user_side, "xterm", nullptr).progress, *rank == '0');
+  }
+  ::unsetenv("RANK");
   ::close(user_side);
   ::close(terminal);
 }
