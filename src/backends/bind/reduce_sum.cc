@@ -48,7 +48,9 @@ SumSplit sum_split(const Call& call) {
     return at < runs.size() && runs[at].first == summed ? runs[at++].second : 1;
   };
   if (runs.size() > 2 && !runs[0].first) s.repeats = take(false);
-  s.outer = take(true);
+  // A sum of all is that of a row, unless several blocks should share it.
+  constexpr int64_t kLongRow = 32768;
+  if (runs.size() > 1 || (runs.size() == 1 && runs[0].second > kLongRow)) s.outer = take(true);
   s.kept = take(false);
   s.inner = take(true);
   s.plain = at == runs.size();
