@@ -2,6 +2,7 @@
 // The softmax of the scores of a cache's cells, with their scale and their mask: what lies between
 // cached_scores and cached_mix. Hidden scores are not read.
 #include "backends/cuda/kernels/cache/cached_attention.h"
+#include "backends/cuda/kernels/map_rows.cuh"
 #include "backends/cuda/kernels/softmax/softmax_rows.cuh"
 
 namespace ridge::backends::cuda {
@@ -14,11 +15,11 @@ struct SeenCells {
   int32_t ring;
 
   template <typename T>
-  __device__ __forceinline__ SeenCells(const CachedMask<T>& p, int64_t row)
+  __device__ __forceinline__ SeenCells(const CachedMask<T>& p, uint32_t token)
       : ring(static_cast<int32_t>(p.ring)) {
-    const int32_t position = p.positions[row / p.heads];
+    const int32_t position = p.positions[token];
     reach = p.window == 0 ? position : min(position, static_cast<int32_t>(p.window) - 1);
-    last = position < 0 ? 0 : position % ring;
+    last = position < ring ? max(position, 0) : position % ring;  // most caches never wrap
   }
   __device__ __forceinline__ bool has(int32_t cell) const {
     const int32_t ahead = last - cell;
@@ -28,37 +29,42 @@ struct SeenCells {
   __device__ __forceinline__ bool may_have(int32_t first, int32_t count) const {
     return (first <= last && last < first + count) ? reach >= 0 : has(first + count - 1);
   }
+  // Whether it has all of the cells; false for some wide windows around the end of the ring.
+  __device__ __forceinline__ bool has_all(int32_t first, int32_t count) const {
+    return has(first) && has(first + count - 1) && ring - reach > count;
+  }
 };
 
 // Mapping: one group per row, with the row in registers. Bound: memory, at most 2 R C sizeof(T).
 template <typename T, int kGroup, int kCount>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
-    cached_softmax_kernel(const __grid_constant__ CachedSoftmax<T> p) {
+    cached_softmax_kernel(const __grid_constant__ CachedSoftmax<T> p, FastDivide per_token) {
   using Group = RowGroup<kGroup>;
   constexpr int kVector = kVectorOf<T>;
   __shared__ ReduceScratch scratch;
   const CachedMask<T>& mask = p.mask;
   const int64_t row = Group::first_row();
   if (row >= mask.tokens * mask.heads) return;
-  const SeenCells seen(mask, row);
+  const SeenCells seen(mask, per_token.quotient(static_cast<uint32_t>(row)));
   auto column_of = [](int k) { return (static_cast<int>(Group::lane()) + k * kGroup) * kVector; };
   Packed<T, kVector> raw[kCount];
+  bool is_read[kCount];
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     const int column = column_of(k);
-    raw[k] = {};
-    if (column < mask.columns && seen.may_have(column, kVector))
-      raw[k] = load_packed<kVector>(mask.x + row * mask.columns + column);
+    is_read[k] = column < mask.columns && seen.may_have(column, kVector);
+    if (is_read[k]) raw[k] = load_packed<kVector>(mask.x + row * mask.columns + column);
   }
   float v[kCount * kVector], top = kMinusInfinity;
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
+    if (!is_read[k]) continue;
     float one[kVector];
     unpack(raw[k], one);
+    const bool has_all = seen.has_all(column_of(k), kVector);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      const int column = column_of(k) + i;
-      const bool is_seen = column < mask.columns && seen.has(column);
+      const bool is_seen = has_all || seen.has(column_of(k) + i);
       v[k * kVector + i] = is_seen ? one[i] : kMinusInfinity;
       top = fmaxf(top, v[k * kVector + i]);
     }
@@ -67,10 +73,12 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
               to_log2 = p.scale * kLog2OfE;
   float sum = 0.0f;
 #pragma unroll
-  for (int i = 0; i < kCount * kVector; ++i) {
-    v[i] = exp_difference<T>(v[i], base, to_log2);
-    sum += v[i];
-  }
+  for (int k = 0; k < kCount; ++k)
+#pragma unroll
+    for (int i = k * kVector; i < (k + 1) * kVector; ++i) {
+      v[i] = is_read[k] ? exp_difference<T>(v[i], base, to_log2) : 0.0f;
+      sum += v[i];
+    }
   const float factor = softmax_factor<SoftmaxForm::kPlain>(Group::reduce(sum, Sum{}, scratch, 1));
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
@@ -91,7 +99,7 @@ __global__ void __launch_bounds__(256)
   __shared__ ReduceScratch scratch;
   const CachedMask<T>& mask = p.mask;
   const int64_t row = blockIdx.x;
-  const SeenCells seen(mask, row);
+  const SeenCells seen(mask, static_cast<uint32_t>(row / mask.heads));
   const T* x = mask.x + row * mask.columns;
   const float to_log2 = p.scale * kLog2OfE;
   OnlineSum part;
@@ -129,7 +137,7 @@ cudaError_t launch_cached_softmax(const CachedSoftmax<T>& call, cudaStream_t str
                       const auto grid =
                           static_cast<unsigned>((rows + Group::kRows - 1) / Group::kRows);
                       cached_softmax_kernel<T, kGroup, decltype(shape)::kVectors>
-                          <<<grid, Group::kThreads, 0, stream>>>(call);
+                          <<<grid, Group::kThreads, 0, stream>>>(call, FastDivide(mask.heads));
                     });
   if (!held) cached_softmax_any_kernel<<<static_cast<unsigned>(rows), 256, 0, stream>>>(call);
   return cudaGetLastError();
