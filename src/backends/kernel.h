@@ -50,6 +50,11 @@ struct Kernel {
     kernel.rounds = count;
     return kernel;
   }
+  Kernel in_rounds(int (*of)(const Call&)) const {
+    Kernel kernel = *this;
+    kernel.rounds_of = of;
+    return kernel;
+  }
   Kernel in_launches(std::function<int(const Call&)> count) const {
     Kernel kernel = *this;
     kernel.launches = std::move(count);

@@ -87,6 +87,8 @@ struct ProductRates {
   // The host's time for a library call outside a CUDA graph; 0 = the same as for other launches.
   double stream_call_ns = 0;
   double stream_row_call_ns = 0;  // for a product of one row; 0 = the same as for others
+  // Products of few rows read their weight from memory at this rate; 0 = as other kernels read.
+  double row_bytes_per_ns = 0;
   // Columns of C that one vector holds: kernels compute whole ones. 0 = no matter.
   double vector_columns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet

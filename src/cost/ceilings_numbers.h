@@ -49,6 +49,7 @@ inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<Product
      {"power_of_two_slowdown", &ProductRates::power_of_two_slowdown, NumberKind::kSlowdown},
      {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs},
      {"stream_row_call_ns", &ProductRates::stream_row_call_ns, NumberKind::kNs},
+     {"row_bytes_per_ns", &ProductRates::row_bytes_per_ns, NumberKind::kRateOrUnknown},
      {"vector_columns", &ProductRates::vector_columns, NumberKind::kRateOrUnknown}});
 
 template <>

@@ -230,7 +230,8 @@ std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& 
       stored_ns += here;
       slowest_ns += bytes * bandwidth.slowest_read();
     });
-    times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, beyond_ns};
+    times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, stored_ns,
+                beyond_ns};
   }
   return times;
 }

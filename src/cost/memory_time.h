@@ -40,6 +40,7 @@ struct MemoryTime {
   // The time of its reads of stored values (weights, KV caches), as a share of what they would take
   // from behind all caches, at most 1; 0 if it reads none.
   double stored_share = 0;
+  double stored_ns = 0;  // those reads
   // The part of ns by which the traffic takes longer than it would from the last cache.
   double beyond_caches_ns = 0;
 };

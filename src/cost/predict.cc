@@ -54,7 +54,7 @@ class Predictor {
     const double launches_ns =
         cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns;
     p.overhead_ns = launches_ns + (parallel ? ceilings_.parallel_ns : 0);
-    p.memory_ns = memory.ns * threads;
+    p.memory_ns = (memory.ns + slower_reads_ns(node, memory)) * threads;
     TimeLaw law = time_law(*node.op);
     if (const std::optional<QuantizedGemms> quantized =
             quantized_gemms(node, memory.stored_share)) {
@@ -102,7 +102,7 @@ class Predictor {
         graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
     p.limit_ns =
         std::max(ns_at(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
-                 p.memory_ns);
+                 memory.ns * threads);
     p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
               : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
                                                                   : Bound::kMemory;
@@ -144,6 +144,18 @@ class Predictor {
                                           !is_block(weight.dtype));
     }
     return sum;
+  }
+
+  // A product of few rows takes so much longer to read its weight than a kernel that only reads.
+  double slower_reads_ns(const Node& node, const MemoryTime& memory) const {
+    constexpr int64_t kMostRows = 64;
+    if (!(time_law(*node.op) == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op())) ||
+        is_weight_quantized(node))
+      return 0;
+    const Type& x = graph_.type(node.inputs[0]);
+    const double rate = ceilings_.product(x.dtype).row_bytes_per_ns;
+    if (rate <= 0 || x.shape.elements() > kMostRows * x.shape.back()) return 0;
+    return memory.stored_ns * std::max(0.0, ceilings_.memory_reads_per_ns() / rate - 1);
   }
 
   // Whether the weight is quantized or 16-bit while activations are fp32. Another kernel than that

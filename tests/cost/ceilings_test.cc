@@ -26,6 +26,7 @@ Ceilings measured() {
   c.products[0].vector_columns = 16;
   c.products[0].stream_call_ns = 7500;
   c.products[0].stream_row_call_ns = 5500;
+  c.products[0].row_bytes_per_ns = 3900;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
   c.multiplies = {{DType::kI16, "vpmaddwd ymm", 64, 400, 390, 300, "Zen 3 (a document)"},
                   {DType::kBF16, "vdpbf16ps zmm", 0, 0, 900, 900, "unknown"},
@@ -51,6 +52,7 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.products[0].vector_columns, 16);
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
   EXPECT_EQ(read.products[0].stream_row_call_ns, 5500);
+  EXPECT_EQ(read.products[0].row_bytes_per_ns, 3900);
   const QuantizedRates* quantized = read.quantized_rates(DType::kQ4_Kx16, DType::kI16);
   ASSERT_NE(quantized, nullptr);
   EXPECT_EQ(quantized->most_tokens, 4);
@@ -76,7 +78,7 @@ TEST(Ceilings, MultiplyRatesAreThoseOfTheFastestInstruction) {
 // GEMMs of i16 are only Ridge's own, so their best rate is no ceiling.
 TEST(Ceilings, UtilizationOfI16IsAShareOfMultiplicationsAlone) {
   Ceilings c = measured();
-  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, 0, {}, {}});
+  c.products.push_back({DType::kI16, false, 260, 400, 1, 0, 0, 0, 0, {}, {}});
   EXPECT_EQ(c.mfu_reference(DType::kI16).per_ns, 390);
   EXPECT_EQ(c.peak_flops_per_ns(DType::kI16), 260);
   c.multiplies.clear();

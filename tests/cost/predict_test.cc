@@ -410,6 +410,24 @@ TEST(Predict, AGemmOfAColdWeightBeginsWithTrips) {
   }
 }
 
+// GEMVs read their weight slower than a kernel that only reads does, and other products do not.
+TEST(Predict, AProductOfFewRowsReadsItsWeightAtARateOfItsOwn) {
+  Ceilings c = immediate();
+  const auto memory_ns = [&](int64_t rows) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const ValueId x = b.call("neg", {b.input("x", {DType::kF32, {rows, 64}})});
+    graph.outputs = {b.call("matmul", {x, b.parameter("w", {DType::kF32, {1000, 64}})},
+                            {{"einsum", std::string("nd,fd->nf")}})};
+    plan::PlainTarget target;
+    return predict_nodes(count_plan(std::move(graph), target), c).back().memory_ns;
+  };
+  const double one_ns = memory_ns(1), many_ns = memory_ns(65);
+  c.products[0].row_bytes_per_ns = c.memory_reads_per_ns() / 2;
+  EXPECT_NEAR(memory_ns(1) - one_ns, 64 * 1000 * 4 / c.memory_reads_per_ns(), 1e-3 * one_ns);
+  EXPECT_EQ(memory_ns(65), many_ns);
+}
+
 // A graph that is replayed again and again idles between its replays, if it is more than a kernel.
 TEST(Predict, RepeatedReplaysPauseBetweenThem) {
   const auto target = backends::null::make_null_target({.replays = true});

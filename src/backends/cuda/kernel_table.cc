@@ -67,6 +67,28 @@ std::string large_vocabulary(const Call& call) {
                      call.inputs[0].shape[1]);
 }
 
+// Scores and mixes of few tokens, fitted to kernel times of an H200
+// (docs/runs/2026-11-30-study-inference-h200.md). Tiles of many tokens overlap their trips.
+bool has_few_tokens(const Call& call) {
+  constexpr int64_t kFewTokens = 64;
+  return call.inputs[0].shape[0] <= kFewTokens;
+}
+
+// Blocks of 64 keys; those of a second wave begin as those of the first end.
+int scores_rounds(const Call& call) {
+  constexpr int64_t kKeys = 64, kBlocksAtOnce = 1024;
+  if (!has_few_tokens(call)) return 3;
+  const Shape& scores = call.outputs[0].shape;
+  return scores[0] * scores[1] * ceil_div(scores[2], kKeys) <= kBlocksAtOnce ? 8 : 16;
+}
+
+// A block reads 256 values after the other.
+int mix_rounds(const Call& call) {
+  constexpr int64_t kValues = 256;
+  return has_few_tokens(call) ? 3 + 8 * static_cast<int>(ceil_div(call.inputs[0].shape[2], kValues))
+                              : 3;
+}
+
 // One ticket per row.
 Launcher<Sample> sample_launcher(BindContext& context) {
   return [&context](const Sample& call, const char* op) {
@@ -162,16 +184,17 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::kv_append({on_stream.on_cells(RIDGE_LAUNCHES(kv_append)),
                        on_stream.on_cells(launch_kv_append<uint16_t, int8_t>),
                        on_stream.on_cells(launch_kv_append<uint16_t, F8E4M3>)})
-          .in_rounds(3),
+          .in_rounds(7),
       rope_append_kernel(context),
       append_attention_kernel(context),
       all_reduce_add_rms_norm_kernel(context),
       cached_attention_kernel(context),
       bind::cached_scores({on_stream.on_cells(RIDGE_LAUNCHES(cached_scores))}, nullptr)
-          .in_rounds(3),
+          .in_rounds(scores_rounds),
       bind::cached_mask(on_stream(RIDGE_LAUNCHES(cached_mask))),
-      bind::cached_softmax(on_stream(RIDGE_LAUNCHES(cached_softmax))),
-      bind::cached_mix({on_stream.on_cells(RIDGE_LAUNCHES(cached_mix))}, nullptr).in_rounds(3),
+      bind::cached_softmax(on_stream(RIDGE_LAUNCHES(cached_softmax))).in_rounds(4),
+      bind::cached_mix({on_stream.on_cells(RIDGE_LAUNCHES(cached_mix))}, nullptr)
+          .in_rounds(mix_rounds),
       bind::sample(sample_launcher(context), sample_workspace_bytes)
           .refusing(large_vocabulary)
           .in_rounds(12),

@@ -86,7 +86,8 @@ Kernel pointwise_kernel(BindContext& context) {
 }
 
 Kernel generated_pointwise_kernel(BindContext& context) {
-  return pointwise_kernel_of("generated_pointwise", in_context(bind_generated, context));
+  return pointwise_kernel_of("generated_pointwise", in_context(bind_generated, context))
+      .in_rounds(2);
 }
 
 }  // namespace ridge::backends::cuda

@@ -88,6 +88,28 @@ double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Produ
 // The fastest of cuBLASLt's first proposals, as a tuned run takes it.
 constexpr int kCandidates = 4;
 
+double product_ns(MeasuringFixture& fixture,
+                  DType dtype,
+                  Fp32Products fp32,
+                  const ProductExtents& e,
+                  ProductForm form) {
+  const ProductMemory memory{
+      fixture.input(), fixture.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
+      fixture.result(), fixture.workspace()};
+  double ns = std::numeric_limits<double>::infinity();
+  for (const Launch& launch : generic_product(fixture.device(), generic_shape(e, form, dtype), fp32,
+                                              memory, fp32.is_native ? 1 : kCandidates))
+    ns = std::min(ns, fixture.ns(launch));
+  return ns;
+}
+
+// Bytes per nanosecond of a weight that no cache holds, in a product of one row.
+double row_rate(MeasuringFixture& fixture, DType dtype, Fp32Products fp32) {
+  constexpr ProductExtents kRow{1, 1, 49152, 6144};
+  return static_cast<double>(storage_bytes(dtype, kRow.n * kRow.k)) /
+         product_ns(fixture, dtype, fp32, kRow, ProductForm::kNT);
+}
+
 void measure_products(MeasuringFixture& fixture,
                       DType dtype,
                       Fp32Products fp32,
@@ -98,18 +120,12 @@ void measure_products(MeasuringFixture& fixture,
   rates.is_native = fp32.is_native;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      const ProductMemory memory{
-          fixture.input(),
-          fixture.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
-          fixture.result(), fixture.workspace()};
-      double ns = std::numeric_limits<double>::infinity();
-      for (const Launch& launch : generic_product(fixture.device(), generic_shape(e, form, dtype),
-                                                  fp32, memory, fp32.is_native ? 1 : kCandidates))
-        ns = std::min(ns, fixture.ns(launch));
+      const double ns = product_ns(fixture, dtype, fp32, e, form);
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
   rates.theoretical_flops_per_ns = theoretical_flops_per_ns(fixture.device().facts(), dtype, fp32);
+  if (!fp32.is_native) rates.row_bytes_per_ns = row_rate(fixture, dtype, fp32);
   c.products.push_back(std::move(rates));
 }
 
