@@ -3,9 +3,12 @@
 // scores in memory, as batched GEMMs per sequence and head.
 //
 // Mapping, many tokens: a block owns 64 tokens of a head, a warp 16 of them; the block multiplies
-// them with the cells of each sequence among them in turn. Few tokens: a block owns the tokens of
-// one sequence among 16, and its warps share the columns. Bound: few tokens memory, the keys or
-// values once per KV head; many tokens 2 E FLOPs per score at the rate of mma.sync.
+// them with tiles of 64 cells of each sequence among them in turn, and copies a tile while it
+// multiplies the one before. Few tokens: a block owns the tokens of one sequence among 16, and its
+// warps share the columns. Bound: few tokens memory, the keys or values once per KV head; many
+// tokens 2 E FLOPs per score at the rate of mma.sync.
+#include <algorithm>
+
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
@@ -86,12 +89,11 @@ __device__ __forceinline__ const uint16_t* cache_head(const Cache<const uint16_t
 constexpr int kScoreColumns = 64;  // per block
 constexpr int kDepth = 128;        // elements of a head in shared memory at a time
 
-template <bool kFew>
 __global__ void __launch_bounds__(kThreads)
-    cached_scores_tensor_kernel(const __grid_constant__ CachedScores<uint16_t> p) {
-  using Tokens = TileTokens<kFew>;
+    few_scores_kernel(const __grid_constant__ CachedScores<uint16_t> p) {
+  using Tokens = TileTokens<true>;
   constexpr int kStride = kDepth + kPad, kStagedStride = kScoreColumns + kPad;
-  constexpr int kTiles = kFew ? 2 : kScoreColumns / 8;  // accumulators of 8 columns in a warp
+  constexpr int kTiles = 2;  // accumulators of 8 columns in a warp
   __shared__ __align__(16) Bf16 queries[Tokens::kOwn * kStride];
   __shared__ __align__(16) Bf16 keys[kScoreColumns * kStride];
   __shared__ __align__(16) Bf16 staged[Tokens::kOwn * kStagedStride];
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first_column = static_cast<int64_t>(blockIdx.x) * kScoreColumns;
   note_bad_cells(p.cells);
   const Tokens tokens(p.cells, positions, slots);
-  const int own_row = kFew ? 0 : l.row, own_column = kFew ? l.row : 0;
+  const int own_column = l.row;
   const auto head_size = static_cast<int>(p.keys.head_size);
   const int64_t kv_head = head / (p.heads / p.keys.kv_heads);
   for (int i = static_cast<int>(threadIdx.x); i < Tokens::kOwn * kStagedStride; i += kThreads)
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
       commit_copies();
       wait_for_copies<0>();
       __syncthreads();
-      const Bf16* own = left_address(queries + own_row * kStride, kStride);
+      const Bf16* own = left_address(queries, kStride);
       const Bf16* streamed = right_address(keys + own_column * kStride, kStride);
       const int steps = (min(head_size - depth, kDepth) + 15) / 16;
       for (int step = 0; step < steps; ++step)
@@ -134,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int row = own_row + l.group + 8 * r;
+      const int row = l.group + 8 * r;
       if ((sequence.tokens >> row & 1) == 0) continue;
 #pragma unroll
       for (int j = 0; j < kTiles; ++j)
@@ -159,14 +161,134 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// kE: elements of a head that a block computes.
-template <bool kFew, int kE>
+// Tiles of 64 cells follow each other, and a tile is copied while the one before is multiplied.
+// Rows of a tile lie `stride` elements apart; scores are staged where their keys were.
+__host__ __device__ constexpr int many_scores_stride(int64_t head_size) {
+  const auto padded = static_cast<int>((head_size + 15) / 16 * 16);
+  return (padded < kScoreColumns ? kScoreColumns : padded) + kPad;
+}
+constexpr int many_scores_bytes(int64_t head_size) {
+  return (kRows + 2 * kScoreColumns) * many_scores_stride(head_size) * 2;
+}
+
+// A thread copies some of the vectors of four rows of a tile, whose places are in `rows`; -1:
+// zeros.
+__device__ __forceinline__ void copy_heads(Bf16* tile,
+                                           int stride,
+                                           const uint16_t* const (&rows)[4],
+                                           int head_size) {
+  const int lane = static_cast<int>(threadIdx.x) % 8, row = static_cast<int>(threadIdx.x) / 8;
+  for (int column = 8 * lane; column < stride - kPad; column += 64)
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool inside = rows[i] != nullptr && column < head_size;
+      copy_async(tile + (row + 16 * i) * stride + column, inside ? rows[i] + column : nullptr,
+                 inside);
+    }
+}
+
 __global__ void __launch_bounds__(kThreads)
-    cached_mix_tensor_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
-  using Tokens = TileTokens<kFew>;
-  constexpr int kColumns = kFew ? 256 : 64;  // cells in shared memory at a time
+    many_scores_kernel(const __grid_constant__ CachedScores<uint16_t> p, int tiles_of_block) {
+  static_assert(kThreads / 8 * 4 == kRows && kRows == kScoreColumns);
+  constexpr int kStagedStride = kScoreColumns + kPad;
+  extern __shared__ __align__(16) Bf16 tiles[];
+  __shared__ int32_t positions[kRows], slots[kRows];
+  const Lane l;
+  const auto head = static_cast<int>(blockIdx.y), head_size = static_cast<int>(p.keys.head_size),
+             columns = static_cast<int>(p.columns), stride = many_scores_stride(head_size);
+  const int begin = static_cast<int>(blockIdx.x) * tiles_of_block * kScoreColumns,
+            end = min(begin + tiles_of_block * kScoreColumns, columns);
+  const int64_t kv_head = head / (p.heads / p.keys.kv_heads);
+  note_bad_cells(p.cells);
+  const TileTokens<false> tokens(p.cells, positions, slots);
+  Bf16* const queries = tiles;
+  const int own = static_cast<int>(threadIdx.x) / 8;
+  const auto score = [&](int row, int column) {
+    return p.scores + ((int64_t{tokens.first} + row) * p.heads + head) * columns + column;
+  };
+  for (int row = own; row < kRows; row += kThreads / 8)  // padding
+    if ((tokens.sequences >> row & 1) == 0 && tokens.writes(row, p.cells.tokens))
+      for (int column = begin + static_cast<int>(threadIdx.x) % 8; column < end; column += 8)
+        *score(row, column) = 0;
+  if (tokens.sequences == 0) return;
+  {
+    const uint16_t* rows[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      rows[i] = (tokens.sequences >> (own + 16 * i) & 1) != 0
+                    ? p.q.head(tokens.first + own + 16 * i, head)
+                    : nullptr;
+    copy_heads(queries, stride, rows, head_size);
+  }
+  const auto copy_keys = [&](Bf16* keys, int32_t slot, int first) {
+    const SlotCells cells(p.cells, slot);
+    uint32_t cell[4];
+    int64_t found[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      cell[i] = static_cast<uint32_t>(min(first + own + 16 * i, columns - 1));
+    cells.find_rows(cell, found);
+    const uint16_t* rows[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      rows[i] = first + own + 16 * i < columns ? cache_head(p.keys, found[i], kv_head) : nullptr;
+    copy_heads(keys, stride, rows, head_size);
+    commit_copies();
+  };
+  const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.scores) % 16 == 0;
+  uint64_t left = tokens.sequences;
+  Sequence sequence = take_sequence(slots, left);
+  Bf16 *keys = queries + kRows * stride, *others = keys + kScoreColumns * stride;
+  copy_keys(keys, sequence.slot, begin);
+  for (int first = begin;;) {
+    Sequence next = sequence;
+    int next_first = first + kScoreColumns;
+    const bool is_last_tile = next_first >= end, is_last = is_last_tile && left == 0;
+    if (is_last_tile && !is_last) next = take_sequence(slots, left), next_first = begin;
+    wait_for_copies<0>();
+    __syncthreads();  // the tile is there, and the scores before it have left the other
+    if (!is_last) copy_keys(others, next.slot, next_first);
+    float s[kScoreColumns / 8][4] = {};
+    const Bf16* queried = left_address(queries + l.row * stride, stride);
+    const Bf16* streamed = right_address(keys, stride);
+    for (int at = 0; at < head_size; at += 16) add_products(s, queried + at, streamed + at, stride);
+    __syncthreads();  // all have read the keys
+    Bf16* const staged = keys + l.row * kStagedStride;
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+      for (int j = 0; j < kScoreColumns / 8; ++j)
+        Product<Bf16>::store(staged + (l.group + 8 * r) * kStagedStride + 8 * j + 2 * l.place,
+                             s[j][2 * r], s[j][2 * r + 1]);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int index = static_cast<int>(threadIdx.x) % 32 + 32 * i, row = l.row + index / 8,
+                column = first + index % 8 * 8;
+      if ((sequence.tokens >> row & 1) == 0) continue;
+      const Bf16* from = staged + index / 8 * kStagedStride + index % 8 * 8;
+      if (vectors && column < end) {
+        *reinterpret_cast<uint4*>(score(row, column)) = *reinterpret_cast<const uint4*>(from);
+      } else {
+        for (int e = 0; e < 8 && column + e < end; ++e)
+          score(row, column)[e] = reinterpret_cast<const uint16_t*>(from)[e];
+      }
+    }
+    if (is_last) return;
+    sequence = next, first = next_first;
+    Bf16* const read = keys;
+    keys = others, others = read;
+  }
+}
+
+// kE: elements of a head that a block computes.
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    few_mix_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
+  using Tokens = TileTokens<true>;
+  constexpr int kColumns = 256;  // cells in shared memory at a time
   constexpr int kStride = kColumns + kPad, kValueStride = kE + kPad;
-  constexpr int kSteps = kColumns / 16 / (kFew ? kWarps : 1);  // per warp
+  constexpr int kSteps = kColumns / 16 / kWarps;  // per warp
   __shared__ __align__(16) Bf16 weights[Tokens::kOwn * kStride];
   __shared__ __align__(16) Bf16 values[kColumns * kValueStride];
   __shared__ int32_t positions[kRows], slots[kRows];
@@ -178,8 +300,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto head_size = static_cast<int>(p.values.head_size);
   const int64_t kv_head = head / (p.heads / p.values.kv_heads);
   const bool vectors = p.columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.p) % 16 == 0;
-  const int own_row = kFew ? 0 : l.row;
-  const int first_step = kFew ? static_cast<int>(threadIdx.x) / 32 * kSteps : 0;
+  const int first_step = static_cast<int>(threadIdx.x) / 32 * kSteps;
   float out[kE / 8][4] = {};
   for (uint64_t left = tokens.sequences; left != 0;) {
     const Sequence sequence = take_sequence(slots, left);
@@ -211,7 +332,7 @@ __global__ void __launch_bounds__(kThreads)
       commit_copies();
       wait_for_copies<0>();
       __syncthreads();
-      const Bf16* own = left_address(weights + own_row * kStride, kStride);
+      const Bf16* own = left_address(weights, kStride);
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
         const int step = first_step + k;
@@ -227,61 +348,168 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  if constexpr (kFew) {  // adds the warps' parts in order
-    static_assert(sizeof(values) >= kWarps * 16 * kE * sizeof(float));
-    auto* parts = reinterpret_cast<float*>(values);
-    __syncthreads();
+  // Adds the warps' parts in order.
+  static_assert(sizeof(values) >= kWarps * 16 * kE * sizeof(float));
+  auto* parts = reinterpret_cast<float*>(values);
+  __syncthreads();
 #pragma unroll
-    for (int n = 0; n < kE / 8; ++n)
+  for (int n = 0; n < kE / 8; ++n)
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int row = l.row + l.group + c / 2 * 8;
-        parts[row * kE + 8 * n + 2 * l.place + c % 2] = out[n][c];
-      }
-    __syncthreads();
-    for (int i = static_cast<int>(threadIdx.x); i < 16 * kE / 2; i += kThreads) {
-      const int row = 2 * i / kE, column = 2 * i % kE;
-      if (!tokens.writes(row, p.cells.tokens) || begin + column >= head_size) continue;
-      float2 sum = make_float2(0.0f, 0.0f);
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) {
-        sum.x += parts[(16 * w + row) * kE + column];
-        sum.y += parts[(16 * w + row) * kE + column + 1];
-      }
-      auto* to = reinterpret_cast<Bf16*>(p.o.head(tokens.first + row, head)) + begin + column;
-      Product<Bf16>::store(to, sum.x, sum.y);
+    for (int c = 0; c < 4; ++c) {
+      const int row = l.row + l.group + c / 2 * 8;
+      parts[row * kE + 8 * n + 2 * l.place + c % 2] = out[n][c];
     }
-  } else {
-    const HeadRows<Bf16> o{reinterpret_cast<Bf16*>(p.o.head(tokens.first, head)) + begin,
-                           p.o.token_stride};
-    store_rows<Bf16, kE>(o, 0, static_cast<int>(p.cells.tokens) - tokens.first, head_size - begin,
-                         out, 1.0f, 1.0f, l);
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < 16 * kE / 2; i += kThreads) {
+    const int row = 2 * i / kE, column = 2 * i % kE;
+    if (!tokens.writes(row, p.cells.tokens) || begin + column >= head_size) continue;
+    float2 sum = make_float2(0.0f, 0.0f);
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) {
+      sum.x += parts[(16 * w + row) * kE + column];
+      sum.y += parts[(16 * w + row) * kE + column + 1];
+    }
+    auto* to = reinterpret_cast<Bf16*>(p.o.head(tokens.first + row, head)) + begin + column;
+    Product<Bf16>::store(to, sum.x, sum.y);
   }
 }
 
-template <bool kFew>
-unsigned token_blocks(int64_t tokens) {
-  return static_cast<unsigned>(kFew ? tokens : (tokens + kRows - 1) / kRows);
+// Tiles of 64 cells follow each other as those of scores.
+template <int kE>
+struct MixTiles {
+  static constexpr int kCells = 64, kStride = kCells + kPad, kValueStride = kE + kPad;
+  Bf16 weights[kRows * kStride];
+  Bf16 values[kCells * kValueStride];
+};
+
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    many_mix_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
+  using Tiles = MixTiles<kE>;
+  constexpr int kCells = Tiles::kCells, kStride = Tiles::kStride,
+                kValueStride = Tiles::kValueStride;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ int32_t positions[kRows], slots[kRows];
+  const Lane l;
+  const auto head = static_cast<int>(blockIdx.y), begin = static_cast<int>(blockIdx.x) * kE,
+             head_size = static_cast<int>(p.values.head_size),
+             columns = static_cast<int>(p.columns);
+  note_bad_cells(p.cells);
+  const TileTokens<false> tokens(p.cells, positions, slots);
+  const int64_t kv_head = head / (p.heads / p.values.kv_heads);
+  const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.p) % 16 == 0;
+  const int own = static_cast<int>(threadIdx.x) / 8;
+  const auto copy = [&](Tiles& to, const Sequence& sequence, int first) {
+    const uint16_t* const rows = p.p + (int64_t{tokens.first} * p.heads + head) * columns + first;
+    const auto row_of = [&](int row) { return rows + int64_t{row} * p.heads * columns; };
+    if (vectors) {
+      load_rows<kRows, kCells / 8>(to.weights, kStride, [&](int row, int column) {
+        const bool inside = (sequence.tokens >> row & 1) != 0 && first + column < columns;
+        return inside ? row_of(row) + column : nullptr;
+      });
+    } else {
+      for (int i = static_cast<int>(threadIdx.x); i < kRows * kCells; i += kThreads) {
+        const int row = i / kCells, column = i % kCells;
+        const bool inside = (sequence.tokens >> row & 1) != 0 && first + column < columns;
+        reinterpret_cast<uint16_t*>(to.weights)[row * kStride + column] =
+            inside ? row_of(row)[column] : uint16_t{0};
+      }
+    }
+    const SlotCells cells(p.cells, sequence.slot);
+    uint32_t cell[4];
+    int64_t found[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      cell[i] = static_cast<uint32_t>(min(first + own + 16 * i, columns - 1));
+    cells.find_rows(cell, found);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool is_cell = first + own + 16 * i < columns;
+      const uint16_t* const row = cache_head(p.values, found[i], kv_head) + begin;
+#pragma unroll
+      for (int e = static_cast<int>(threadIdx.x) % 8 * 8; e < kE; e += 64) {
+        const bool inside = is_cell && begin + e < head_size;
+        copy_async(to.values + (own + 16 * i) * kValueStride + e, inside ? row + e : nullptr,
+                   inside);
+      }
+    }
+    commit_copies();
+  };
+  float out[kE / 8][4] = {};
+  uint64_t left = tokens.sequences;
+  if (left != 0) {
+    Sequence sequence = take_sequence(slots, left);
+    auto *now = reinterpret_cast<Tiles*>(memory), *then = now + 1;
+    copy(*now, sequence, 0);
+    for (int first = 0;;) {
+      first += kCells;
+      const bool is_last_tile = first >= columns, is_last = is_last_tile && left == 0;
+      if (is_last_tile && !is_last) sequence = take_sequence(slots, left), first = 0;
+      wait_for_copies<0>();
+      __syncthreads();  // the tile is there, and the one before has been read
+      if (!is_last) copy(*then, sequence, first);
+      const Bf16* weights = left_address(now->weights + l.row * kStride, kStride);
+#pragma unroll
+      for (int step = 0; step < kCells / 16; ++step) {
+        uint32_t a[4];
+        load_matrices(a, weights + 16 * step);
+#pragma unroll
+        for (int n = 0; n < kE / 8; n += 2) {
+          uint32_t b[4];
+          Product<Bf16>::right_columns(b, now->values, kValueStride, step, 8 * n, l);
+          Product<Bf16>::run(out[n], a, b[0], b[1]);
+          Product<Bf16>::run(out[n + 1], a, b[2], b[3]);
+        }
+      }
+      if (is_last) break;
+      Tiles* const read = now;
+      now = then, then = read;
+    }
+  }
+  const HeadRows<Bf16> o{reinterpret_cast<Bf16*>(p.o.head(tokens.first, head)) + begin,
+                         p.o.token_stride};
+  store_rows<Bf16, kE>(o, 0, static_cast<int>(p.cells.tokens) - tokens.first, head_size - begin,
+                       out, 1.0f, 1.0f, l);
 }
 
 unsigned blocks_of(int64_t extent, int64_t part) {
   return static_cast<unsigned>((extent + part - 1) / part);
 }
 
-template <bool kFew>
-cudaError_t launch(const CachedScores<uint16_t>& call, cudaStream_t stream) {
-  const dim3 grid(blocks_of(call.columns, kScoreColumns), static_cast<unsigned>(call.heads),
-                  token_blocks<kFew>(call.cells.tokens));
-  cached_scores_tensor_kernel<kFew><<<grid, kThreads, 0, stream>>>(call);
+template <typename Call, typename... More>
+cudaError_t launch_many(void (*kernel)(Call, More...),
+                        dim3 grid,
+                        int shared_bytes,
+                        cudaStream_t stream,
+                        const Call& call,
+                        More... more) {
+  if (cudaError_t status =
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+      status != cudaSuccess)
+    return status;
+  kernel<<<grid, kThreads, static_cast<size_t>(shared_bytes), stream>>>(call, more...);
   return cudaGetLastError();
 }
 
-template <bool kFew, int kE>
-cudaError_t launch(const CachedMix<uint16_t>& call, cudaStream_t stream) {
+// Scores of many tokens: so many tiles a block that a GPU has all blocks at once, up to eight.
+cudaError_t launch_many_scores(const CachedScores<uint16_t>& call, cudaStream_t stream) {
+  constexpr int64_t kBlocksAtOnce = 512;
+  const int64_t tiles = blocks_of(call.columns, kScoreColumns),
+                others = call.heads * blocks_of(call.cells.tokens, kRows);
+  const auto tiles_of_block =
+      static_cast<int>(std::clamp<int64_t>(tiles * others / kBlocksAtOnce, 1, 8));
+  const dim3 grid(blocks_of(tiles, tiles_of_block), static_cast<unsigned>(call.heads),
+                  blocks_of(call.cells.tokens, kRows));
+  return launch_many(many_scores_kernel, grid, many_scores_bytes(call.keys.head_size), stream, call,
+                     tiles_of_block);
+}
+
+template <int kE>
+cudaError_t launch_many_mix(const CachedMix<uint16_t>& call, cudaStream_t stream) {
   const dim3 grid(blocks_of(call.values.head_size, kE), static_cast<unsigned>(call.heads),
-                  token_blocks<kFew>(call.cells.tokens));
-  cached_mix_tensor_kernel<kFew, kE><<<grid, kThreads, 0, stream>>>(call);
-  return cudaGetLastError();
+                  blocks_of(call.cells.tokens, kRows));
+  return launch_many(many_mix_kernel<kE>, grid, 2 * static_cast<int>(sizeof(MixTiles<kE>)), stream,
+                     call);
 }
 
 template <typename T>
@@ -290,8 +518,10 @@ bool suits(const CacheCells& cells,
            const Cache<const uint16_t>& cache,
            const TokenHeads<T>& rows) {
   constexpr int64_t kMostBlocks = 65535;  // along y and z of a grid
-  return cache.head_size % 8 == 0 && reinterpret_cast<uintptr_t>(cache.data) % 16 == 0 &&
-         lies_in_vectors(rows) && heads <= kMostBlocks && cells.tokens <= kMostBlocks * kRows;
+  constexpr int64_t kMostHeadSize = 512;  // three tiles of it fit into shared memory
+  return cache.head_size % 8 == 0 && cache.head_size <= kMostHeadSize &&
+         reinterpret_cast<uintptr_t>(cache.data) % 16 == 0 && lies_in_vectors(rows) &&
+         heads <= kMostBlocks && cells.tokens <= kMostBlocks * kRows;
 }
 
 }  // namespace
@@ -304,13 +534,27 @@ bool suits_tensor_cores(const CachedMix<uint16_t>& call) {
 }
 
 cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream) {
-  return call.cells.tokens <= kFewTokens ? launch<true>(call, stream) : launch<false>(call, stream);
+  if (call.cells.tokens > kFewTokens) return launch_many_scores(call, stream);
+  const dim3 grid(blocks_of(call.columns, kScoreColumns), static_cast<unsigned>(call.heads),
+                  static_cast<unsigned>(call.cells.tokens));
+  few_scores_kernel<<<grid, kThreads, 0, stream>>>(call);
+  return cudaGetLastError();
 }
 
 cudaError_t launch_cached_mix_tensor(const CachedMix<uint16_t>& call, cudaStream_t stream) {
-  if (call.cells.tokens <= kFewTokens) return launch<true, 64>(call, stream);
-  return call.values.head_size <= 64 ? launch<false, 64>(call, stream)
-                                     : launch<false, 128>(call, stream);
+  if (call.cells.tokens > kFewTokens) {
+    constexpr int64_t kMultiprocessors = 132;  // a large GPU's, each of which should have a block
+    const int64_t wide_blocks =
+        call.heads * blocks_of(call.cells.tokens, kRows) * blocks_of(call.values.head_size, 128);
+    return call.values.head_size > 64 && wide_blocks >= kMultiprocessors
+               ? launch_many_mix<128>(call, stream)
+               : launch_many_mix<64>(call, stream);
+  }
+  constexpr int kE = 64;
+  const dim3 grid(blocks_of(call.values.head_size, kE), static_cast<unsigned>(call.heads),
+                  static_cast<unsigned>(call.cells.tokens));
+  few_mix_kernel<kE><<<grid, kThreads, 0, stream>>>(call);
+  return cudaGetLastError();
 }
 
 }  // namespace ridge::backends::cuda
