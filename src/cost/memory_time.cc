@@ -188,8 +188,9 @@ struct PieceUse {
 MemoryTime flat_time(const std::vector<plan::Access>& accesses, const Bandwidth& bandwidth) {
   MemoryTime time;
   for (const plan::Access& access : accesses) {
-    time.ns += static_cast<double>(access.bytes) * bandwidth.ns_per_byte(0, access.is_write);
-    if (access.is_stored && !access.is_write) time.stored_share = 1;
+    const double ns = static_cast<double>(access.bytes) * bandwidth.ns_per_byte(0, access.is_write);
+    time.ns += ns;
+    if (access.is_stored && !access.is_write) time.stored_share = 1, time.stored_ns += ns;
   }
   return time;
 }
