@@ -156,7 +156,9 @@ int run_mpirun(int64_t ranks) {
   files::hear_signals({});
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
   if (code == kNotFound) throw runtime_error("[ranks] cannot start mpirun; install openmpi-bin");
-  if (request.is_set()) return 128 + request.signal();
+  // Ranks that end by the signal have a code, as the interrupted work of one process has; a server
+  // that has answered what was open has none.
+  if (request.is_set() && code != 0) return 128 + request.signal();
   return failure(code);
 }
 
