@@ -67,6 +67,9 @@ bool measure(const StudyOptions& o, const AppContext& context) {
 }
 
 void run_study(StudyOptions& o, const AppContext& context) {
+  if (o.run.ranks.tensor_parallel < 0)  // where ranks run, joining them checks it
+    throw usage_error("[tensor-parallel] expected at least 1 rank, got {}",
+                      o.run.ranks.tensor_parallel);
   if (o.run.runs_here()) join_ranks(o.run.ranks, o.run.machine);
   bool is_stopped = false;
   run_as_rank(o.run.ranks, "", [&] {
@@ -115,6 +118,8 @@ void add_study_inference(Command study, const AppContext& context) {
       "  ridge study inference gemma3-270m --techniques eager,flash,tuned --plan --json");
   app.callback([o, app, &context] {
     check(o->run, app);
+    app.refuse_unused(
+        {{!o->run.runs_here(), "where nothing is run", {"--gpus", "--collective-timeout"}}});
     run_study(*o, context);
   });
 }

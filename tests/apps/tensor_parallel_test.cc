@@ -147,6 +147,8 @@ TEST_F(TensorParallelTest, AStudyMeasuresOnRanksWhatItPlansWithout) {
   ASSERT_EQ(run_on_ranks.code, 0) << run_on_ranks.err;
   words.push_back("--plan");
   const Output planned = run(words);
+  words[words.size() - 2] = "-1";
+  expect_refused(words, 2, "[tensor-parallel] expected at least 1 rank, got -1");
   ASSERT_EQ(planned.code, 0) << planned.err;
   const json measured = json::parse(run_on_ranks.out), plan = json::parse(planned.out);
   ASSERT_EQ(measured["cases"].size(), 4u);

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 import ridge
-from conftest import stored
+from conftest import DATA, stored
 
 MODELS = ["llama_fp32", "llama3_bf16_sharded", "gemma3_bf16", "gemma3_cap_fp32", "mistral_fp32", "qwen2_fp32",
           "qwen2_window_fp32", "qwen3_bf16"]
@@ -212,3 +212,15 @@ def test_a_model_without_a_tokenizer():
             model.generate("text")
         with pytest.raises(ridge.ModelError):
             model.tokenizer  # noqa: B018
+
+
+def test_a_shape_has_random_weights_and_any_tokenizer():
+    shape, tokenizer = str(DATA / "models" / "llama_fp32" / "config.json"), str(DATA / "models" / "tokenizers" / "gpt2")
+    with ridge.load(shape, random_weights=True, device="cpu", context=16) as model:
+        first = np.array(model.logits([1, 2, 3]))
+        with pytest.raises(ridge.ModelError, match="tokenizer"):
+            model.generate("a")
+    with ridge.load(shape, random_weights=True, device="cpu", context=16) as model:
+        np.testing.assert_array_equal(np.array(model.logits([1, 2, 3])), first)
+    with pytest.raises(ridge.ModelError, match="the tokenizer has .* tokens, but the model has"):
+        ridge.load(shape, random_weights=True, tokenizer=tokenizer, device="cpu", context=16)
