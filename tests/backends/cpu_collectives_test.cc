@@ -5,6 +5,7 @@
 #include <numeric>
 #include <thread>
 
+#include "backends/collectives/add_parts.h"
 #include "backends/collectives/tcp.h"
 #include "backends/cpu/kernel_table.h"
 #include "graph/builder.h"
@@ -56,6 +57,28 @@ void on_each_rank(const Body& body) {
       body(groups, rank);
     });
   for (std::thread& each : threads) each.join();
+}
+
+// Sums are made in fp32 in the order of the ranks, and rounded once: 1 + 2^-8 + 2^-8 is more than 1
+// in bf16, where either half alone is lost.
+TEST(CpuCollectives, SumsAreRoundedOnce) {
+  constexpr int64_t kElements = 3000;  // several blocks, the last one in part
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    const auto narrow = [&](float x) {
+      return dtype == DType::kBF16 ? float_to_bf16(x) : float_to_f16(x);
+    };
+    const float small = dtype == DType::kBF16 ? 0x1p-8F : 0x1p-11F;
+    std::vector<std::vector<uint16_t>> ranks(3, std::vector<uint16_t>(kElements, narrow(small)));
+    ranks[0].assign(kElements, narrow(1));
+    std::vector<const std::byte*> parts;
+    for (const auto& each : ranks) parts.push_back(reinterpret_cast<const std::byte*>(each.data()));
+    std::vector<uint16_t> average(kElements);
+    add_parts({reinterpret_cast<std::byte*>(average.data()), kElements, dtype}, parts, true);
+    EXPECT_EQ(average, std::vector<uint16_t>(kElements, narrow((1 + 2 * small) / 3)));
+    add_parts({reinterpret_cast<std::byte*>(ranks[0].data()), kElements, dtype}, parts, false);
+    EXPECT_EQ(ranks[0], std::vector<uint16_t>(kElements, narrow(1 + 2 * small)));
+    EXPECT_NE(ranks[0][0], narrow(1));
+  }
 }
 
 // Element (o, a, i) of the whole tensor [2, 3 * kRanks, 5] has its number.

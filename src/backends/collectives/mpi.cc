@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -18,7 +19,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/bf16.h"
+#include "backends/collectives/add_parts.h"
 
 namespace ridge::backends {
 namespace {
@@ -52,19 +53,16 @@ struct Library {
   decltype(&MPI_Iallreduce) iallreduce = nullptr;
   decltype(&MPI_Iallgather) iallgather = nullptr;
   decltype(&MPI_Iallgatherv) iallgatherv = nullptr;
-  decltype(&MPI_Ireduce_scatter_block) ireduce_scatter = nullptr;
   decltype(&MPI_Wait) wait = nullptr;
   decltype(&MPI_Isend) isend = nullptr;
   decltype(&MPI_Irecv) irecv = nullptr;
   decltype(&MPI_Testall) testall = nullptr;
-  decltype(&MPI_Op_create) op_create = nullptr;
   decltype(&MPI_Error_string) error_string = nullptr;
   decltype(&MPI_Get_library_version) version = nullptr;
   MPI_Comm world = nullptr;
-  MPI_Datatype f32 = nullptr, u16 = nullptr, i32 = nullptr, bytes = nullptr;
-  MPI_Op sum = nullptr, most = nullptr;
+  MPI_Datatype i32 = nullptr, bytes = nullptr;
+  MPI_Op most = nullptr;
   MPI_Errhandler returns = nullptr;
-  MPI_Op sum_bf16 = nullptr, sum_f16 = nullptr;  // made after init
 
   void check(int code, std::string_view what) const;
 };
@@ -81,16 +79,11 @@ Library::Library(const std::string& name)
   bind(set_error_handler, "MPI_Comm_set_errhandler"), bind(error_string, "MPI_Error_string");
   bind(iallreduce, "MPI_Iallreduce"), bind(testall, "MPI_Testall");
   bind(iallgather, "MPI_Iallgather"), bind(iallgatherv, "MPI_Iallgatherv");
-  bind(ireduce_scatter, "MPI_Ireduce_scatter_block");
   bind(isend, "MPI_Isend"), bind(irecv, "MPI_Irecv"), bind(wait, "MPI_Wait");
-  bind(op_create, "MPI_Op_create");
   bind(version, "MPI_Get_library_version");
   world = static_cast<MPI_Comm>(symbol("ompi_mpi_comm_world"));
-  f32 = static_cast<MPI_Datatype>(symbol("ompi_mpi_float"));
-  u16 = static_cast<MPI_Datatype>(symbol("ompi_mpi_uint16_t"));
   i32 = static_cast<MPI_Datatype>(symbol("ompi_mpi_int32_t"));
   bytes = static_cast<MPI_Datatype>(symbol("ompi_mpi_byte"));
-  sum = static_cast<MPI_Op>(symbol("ompi_mpi_op_sum"));
   most = static_cast<MPI_Op>(symbol("ompi_mpi_op_max"));
   returns = static_cast<MPI_Errhandler>(symbol("ompi_mpi_errors_return"));
 }
@@ -103,29 +96,74 @@ void Library::check(int code, std::string_view what) const {
   throw runtime_error("[ranks] {} failed: {}", what, text);
 }
 
-// MPI has no 16-bit floats: sums are made in fp32 and rounded once a step of the algorithm.
-void add_bf16(void* from, void* to, int* count, MPI_Datatype*) {
-  const auto* x = static_cast<const uint16_t*>(from);
-  auto* y = static_cast<uint16_t*>(to);
-  for (int i = 0; i < *count; ++i) y[i] = float_to_bf16(bf16_to_float(x[i]) + bf16_to_float(y[i]));
-}
-void add_f16(void* from, void* to, int* count, MPI_Datatype*) {
-  const auto* x = static_cast<const uint16_t*>(from);
-  auto* y = static_cast<uint16_t*>(to);
-  for (int i = 0; i < *count; ++i) y[i] = float_to_f16(f16_to_float(x[i]) + f16_to_float(y[i]));
+constexpr int kTag = 0, kSumTag = 1;
+
+// A tensor of which each rank adds up a part, or all of it if it is small.
+struct Summed {
+  std::byte* data;
+  std::byte* to;  // null: in place
+  DType dtype;
+  int64_t elements, part;
+  bool is_small;
+
+  int64_t begin(int rank) const {
+    return is_small ? 0 : storage_bytes(dtype, std::min(rank * part, elements));
+  }
+  int64_t count(int rank) const {
+    return is_small ? elements : std::clamp<int64_t>(elements - rank * part, 0, part);
+  }
+  int64_t bytes(int rank) const { return storage_bytes(dtype, count(rank)); }
+};
+
+int count_of(int64_t count, std::string_view what) {
+  if (count > std::numeric_limits<int>::max())
+    throw runtime_error("[ranks] {} has a part of {}, more than MPI counts", what, count);
+  return static_cast<int>(count);
 }
 
-void scale(const Exchanged& tensor, int ranks) {
-  const float factor = 1.0F / static_cast<float>(ranks);
-  const auto each = [&]<typename T>(T* values, auto widen, auto narrow) {
-    for (int64_t i = 0; i < tensor.elements; ++i) values[i] = narrow(widen(values[i]) * factor);
-  };
-  const auto same = [](float x) { return x; };
-  if (tensor.dtype == DType::kF32) return each(reinterpret_cast<float*>(tensor.data), same, same);
-  if (tensor.dtype == DType::kBF16)
-    return each(reinterpret_cast<uint16_t*>(tensor.data), bf16_to_float, float_to_bf16);
-  each(reinterpret_cast<uint16_t*>(tensor.data), f16_to_float, float_to_f16);
-}
+// The requests that a collective has started and waits for.
+class Requests {
+ public:
+  Requests(const Library& mpi, MPI_Comm comm, std::string_view what)
+      : mpi_(mpi), comm_(comm), what_(what) {}
+
+  MPI_Request* next() { return &all_.emplace_back(); }
+  void send(int other, const std::byte* data, int64_t bytes) {
+    if (bytes == 0) return;
+    const int count = count_of(bytes, what_);
+    mpi_.check(mpi_.isend(data, count, mpi_.bytes, other, kSumTag, comm_, next()), what_);
+  }
+  void receive(int other, std::byte* data, int64_t bytes) {
+    if (bytes == 0) return;
+    const int count = count_of(bytes, what_);
+    mpi_.check(mpi_.irecv(data, count, mpi_.bytes, other, kSumTag, comm_, next()), what_);
+  }
+  // Throws a run-time Error if it takes longer.
+  void wait(double timeout_s) {
+    const auto begin = Clock::now();
+    for (int done = 0;;) {
+      mpi_.check(
+          mpi_.testall(static_cast<int>(all_.size()), all_.data(), &done, MPI_STATUSES_IGNORE),
+          what_);
+      if (done != 0) return;
+      const std::chrono::duration<double> waited = Clock::now() - begin;
+      if (waited.count() > timeout_s) {
+        int rank = 0, size = 0;
+        mpi_.comm_rank(comm_, &rank), mpi_.comm_size(comm_, &size);
+        throw runtime_error("[ranks] rank {} of {} waited {:.0f} s for the others in {}", rank,
+                            size, waited.count(), what_);
+      }
+      // Other ranks may need this core.
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  const Library& mpi_;
+  MPI_Comm comm_;
+  std::string_view what_;
+  std::vector<MPI_Request> all_;
+};
 
 class MpiCommunicator final : public Communicator {
  public:
@@ -157,38 +195,46 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(std::span<const Exchanged> tensors,
                   bool average,
                   std::string_view what) override {
-    std::vector<MPI_Request> requests;
+    std::vector<Summed> sums;
     for (const Exchanged& each : tensors)
-      for (int64_t begin = 0; begin < each.elements; begin += kMostElements)
-        start_reduction(each, begin, requests.emplace_back(), what);
-    wait(requests, what);
-    if (average)
-      for (const Exchanged& each : tensors) scale(each, size_);
+      for (int64_t begin = 0; begin < each.elements; begin += kMostElements) {
+        const int64_t count = std::min(each.elements - begin, kMostElements);
+        std::byte* const data = each.data + storage_bytes(each.dtype, begin);
+        const bool is_small = storage_bytes(each.dtype, count) <= kSmallBytes;
+        const int64_t part = is_small ? count : (count + size_ - 1) / size_;
+        sums.push_back({data, nullptr, each.dtype, count, part, is_small});
+      }
+    add_up(sums, average, what);
+    Requests requests(mpi_, comm_, what);
+    for (const Summed& each : sums) {
+      if (each.is_small) continue;
+      for_each_other([&](int other) {
+        requests.receive(other, each.data + each.begin(other), each.bytes(other));
+        requests.send(other, each.data + each.begin(rank_), each.bytes(rank_));
+      });
+    }
+    requests.wait(timeout_s_);
   }
 
   void all_gather(std::span<const Divided> tensors, std::string_view what) override {
-    std::vector<MPI_Request> requests;
+    Requests requests(mpi_, comm_, what);
     for (const Divided& each : tensors) {
       const int bytes = count_of(each.part_bytes(), what);
       mpi_.check(mpi_.iallgather(each.part, bytes, mpi_.bytes, each.whole, bytes, mpi_.bytes, comm_,
-                                 &requests.emplace_back()),
+                                 requests.next()),
                  what);
     }
-    wait(requests, what);
+    requests.wait(timeout_s_);
   }
 
   void reduce_scatter(std::span<const Divided> tensors,
                       bool average,
                       std::string_view what) override {
-    std::vector<MPI_Request> requests;
+    std::vector<Summed> sums;
     for (const Divided& each : tensors)
-      mpi_.check(mpi_.ireduce_scatter(each.whole, each.part, count_of(each.elements, what),
-                                      type_of(each.dtype), sum_of(each.dtype), comm_,
-                                      &requests.emplace_back()),
-                 what);
-    wait(requests, what);
-    if (average)
-      for (const Divided& each : tensors) scale({each.part, each.elements, each.dtype}, size_);
+      sums.push_back(
+          {each.whole, each.part, each.dtype, each.elements * size_, each.elements, false});
+    add_up(sums, average, what);
   }
 
   // The copy is on its way while this rank goes on.
@@ -203,21 +249,21 @@ class MpiCommunicator final : public Communicator {
   }
 
   void receive(const Exchanged& tensor, std::string_view what) override {
-    std::vector<MPI_Request> request(1);
+    Requests request(mpi_, comm_, what);
     const int64_t bytes = storage_bytes(tensor.dtype, tensor.elements);
     mpi_.check(mpi_.irecv(tensor.data, count_of(bytes, what), mpi_.bytes, 1 - rank_, kTag, comm_,
-                          request.data()),
+                          request.next()),
                what);
-    wait(request, what);
+    request.wait(timeout_s_);
     drop_sent(what);
   }
 
   bool find_any(bool here) override {
     int32_t flag = here ? 1 : 0;
-    std::vector<MPI_Request> request(1);
-    mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, &flag, 1, mpi_.i32, mpi_.most, comm_, request.data()),
+    Requests request(mpi_, comm_, "a barrier");
+    mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, &flag, 1, mpi_.i32, mpi_.most, comm_, request.next()),
                "a barrier");
-    wait(request, "a barrier");
+    request.wait(timeout_s_);
     return flag != 0;
   }
 
@@ -225,18 +271,18 @@ class MpiCommunicator final : public Communicator {
     constexpr std::string_view kWhat = "a gathering of texts";
     const auto length = static_cast<int32_t>(text.size());
     std::vector<int32_t> lengths(static_cast<size_t>(size_)), begins(lengths.size());
-    std::vector<MPI_Request> request(1);
+    Requests first(mpi_, comm_, kWhat), second(mpi_, comm_, kWhat);
     mpi_.check(
-        mpi_.iallgather(&length, 1, mpi_.i32, lengths.data(), 1, mpi_.i32, comm_, request.data()),
+        mpi_.iallgather(&length, 1, mpi_.i32, lengths.data(), 1, mpi_.i32, comm_, first.next()),
         kWhat);
-    wait(request, kWhat);
+    first.wait(timeout_s_);
     int32_t all = 0;
     for (size_t i = 0; i < lengths.size(); ++i) begins[i] = std::exchange(all, all + lengths[i]);
     std::string joined(static_cast<size_t>(all), ' ');
     mpi_.check(mpi_.iallgatherv(text.data(), length, mpi_.bytes, joined.data(), lengths.data(),
-                                begins.data(), mpi_.bytes, comm_, request.data()),
+                                begins.data(), mpi_.bytes, comm_, second.next()),
                kWhat);
-    wait(request, kWhat);
+    second.wait(timeout_s_);
     std::vector<std::string> texts;
     for (size_t i = 0; i < lengths.size(); ++i)
       texts.push_back(
@@ -245,8 +291,9 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  static constexpr int64_t kMostElements = int64_t{1} << 30;  // MPI counts by int
-  static constexpr int kTag = 0;
+  static constexpr int64_t kMostElements = int64_t{1} << 28;  // MPI counts by int
+  // Each rank adds up all of a tensor of so few bytes; of a larger one a part, which others get.
+  static constexpr int64_t kSmallBytes = 64 << 10;
 
   // A copy that the other rank may not have received yet.
   struct Sent {
@@ -262,41 +309,33 @@ class MpiCommunicator final : public Communicator {
     }
   }
 
-  static int count_of(int64_t count, std::string_view what) {
-    if (count > std::numeric_limits<int>::max())
-      throw runtime_error("[ranks] {} has a part of {}, more than MPI counts", what, count);
-    return static_cast<int>(count);
+  template <typename Visit>
+  void for_each_other(const Visit& visit) const {
+    for (int step = 1; step < size_; ++step) visit((rank_ + step) % size_);
   }
-  MPI_Datatype type_of(DType dtype) const { return dtype == DType::kF32 ? mpi_.f32 : mpi_.u16; }
-  MPI_Op sum_of(DType dtype) const {
-    if (dtype == DType::kF32) return mpi_.sum;
-    return dtype == DType::kBF16 ? mpi_.sum_bf16 : mpi_.sum_f16;
-  }
-
-  void start_reduction(const Exchanged& tensor,
-                       int64_t begin,
-                       MPI_Request& request,
-                       std::string_view what) {
-    const int64_t count = std::min(tensor.elements - begin, kMostElements);
-    std::byte* data = tensor.data + storage_bytes(tensor.dtype, begin);
-    mpi_.check(mpi_.iallreduce(MPI_IN_PLACE, data, static_cast<int>(count), type_of(tensor.dtype),
-                               sum_of(tensor.dtype), comm_, &request),
-               what);
-  }
-
-  void wait(std::vector<MPI_Request>& requests, std::string_view what) const {
-    const auto begin = Clock::now();
-    for (int done = 0;;) {
-      mpi_.check(mpi_.testall(static_cast<int>(requests.size()), requests.data(), &done,
-                              MPI_STATUSES_IGNORE),
-                 what);
-      if (done != 0) return;
-      const std::chrono::duration<double> waited = Clock::now() - begin;
-      if (waited.count() > timeout_s_)
-        throw runtime_error("[ranks] rank {} of {} waited {:.0f} s for the others in {}", rank_,
-                            size_, waited.count(), what);
-      // Other ranks may need this core.
-      std::this_thread::yield();
+  // Every rank sends the others their parts and adds up its own. MPI's own non-blocking reductions
+  // take three times as long between processes of a host, and have no 16-bit floats.
+  void add_up(std::span<const Summed> sums, bool average, std::string_view what) {
+    int64_t needed = 0;
+    for (const Summed& each : sums) needed += (size_ - 1) * each.bytes(rank_);
+    if (needed > std::ssize(arrived_)) arrived_.resize(static_cast<size_t>(needed));
+    Requests requests(mpi_, comm_, what);
+    std::vector<std::vector<const std::byte*>> parts;  // each sum has one of every rank
+    std::byte* free = arrived_.data();
+    for (const Summed& each : sums) {
+      std::vector<const std::byte*>& of = parts.emplace_back(static_cast<size_t>(size_));
+      of[static_cast<size_t>(rank_)] = each.data + each.begin(rank_);
+      for_each_other([&](int other) {
+        requests.receive(other, free, each.bytes(rank_));
+        of[static_cast<size_t>(other)] = std::exchange(free, free + each.bytes(rank_));
+        requests.send(other, each.data + each.begin(other), each.bytes(other));
+      });
+    }
+    requests.wait(timeout_s_);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const Summed& each = sums[i];
+      std::byte* const to = each.to != nullptr ? each.to : each.data + each.begin(rank_);
+      add_parts({to, each.count(rank_), each.dtype}, parts[i], average);
     }
   }
 
@@ -305,6 +344,7 @@ class MpiCommunicator final : public Communicator {
   double timeout_s_;
   int rank_ = 0, size_ = 1;
   std::deque<Sent> sent_;
+  std::vector<std::byte> arrived_;  // the other ranks' parts of sums
 };
 
 class OpenMpiWorld final : public RankWorld {
@@ -313,8 +353,6 @@ class OpenMpiWorld final : public RankWorld {
       : mpi_(options.library), timeout_s_(options.timeout_s) {
     int provided = 0;
     mpi_.check(mpi_.init(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
-    mpi_.check(mpi_.op_create(add_bf16, 1, &mpi_.sum_bf16), "MPI_Op_create");
-    mpi_.check(mpi_.op_create(add_f16, 1, &mpi_.sum_f16), "MPI_Op_create");
     mpi_.check(mpi_.comm_rank(mpi_.world, &rank_), "MPI_Comm_rank");
     mpi_.check(mpi_.comm_size(mpi_.world, &size_), "MPI_Comm_size");
   }

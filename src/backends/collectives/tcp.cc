@@ -18,7 +18,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/bf16.h"
+#include "backends/collectives/add_parts.h"
 #include "base/error.h"
 
 namespace ridge::backends {
@@ -222,31 +222,12 @@ void copy_to(const Exchanged& tensor,
   std::memcpy(tensor.data, bytes.data(), bytes.size());
 }
 
-float read(const Exchanged& tensor, const char* at, int64_t i) {
-  if (tensor.dtype == DType::kF32) {
-    float value = 0;
-    std::memcpy(&value, at + i * 4, sizeof value);
-    return value;
-  }
-  uint16_t bits = 0;
-  std::memcpy(&bits, at + i * 2, sizeof bits);
-  return tensor.dtype == DType::kBF16 ? bf16_to_float(bits) : f16_to_float(bits);
-}
-
 // `all` are the messages of the ranks, in which the tensor begins at a byte.
 void add_up(const Exchanged& to, const std::vector<std::string>& all, size_t begin, bool average) {
-  const float factor = average ? 1.0F / static_cast<float>(all.size()) : 1.0F;
-  for (int64_t i = 0; i < to.elements; ++i) {
-    float sum = 0;
-    for (const std::string& each : all) sum += read(to, each.data() + begin, i);
-    sum *= factor;
-    if (to.dtype == DType::kF32) {
-      reinterpret_cast<float*>(to.data)[i] = sum;
-    } else {
-      reinterpret_cast<uint16_t*>(to.data)[i] =
-          to.dtype == DType::kBF16 ? float_to_bf16(sum) : float_to_f16(sum);
-    }
-  }
+  std::vector<const std::byte*> parts;
+  for (const std::string& each : all)
+    parts.push_back(reinterpret_cast<const std::byte*>(each.data() + begin));
+  add_parts(to, parts, average);
 }
 
 class TcpCommunicator final : public Communicator {
