@@ -171,19 +171,39 @@ constexpr int many_scores_bytes(int64_t head_size) {
   return (kRows + 2 * kScoreColumns) * many_scores_stride(head_size) * 2;
 }
 
-// A thread copies some of the vectors of four rows of a tile, whose places are in `rows`; -1:
-// zeros.
+// The heads of the four cells of a tile that a thread copies some vectors of, 16 cells apart; null
+// beyond the columns.
+__device__ __forceinline__ void find_heads(const Cache<const uint16_t>& cache,
+                                           int64_t kv_head,
+                                           const SlotCells& cells,
+                                           int first,
+                                           int columns,
+                                           const uint16_t* (&heads)[4]) {
+  first += static_cast<int>(threadIdx.x) / 8;
+  uint32_t cell[4];
+  int64_t rows[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) cell[i] = static_cast<uint32_t>(min(first + 16 * i, columns - 1));
+  cells.find_rows(cell, rows);
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    heads[i] = first + 16 * i < columns ? cache_head(cache, rows[i], kv_head) : nullptr;
+}
+
+// Copies the thread's vectors of the elements from `begin` on of four heads to a tile; zeros for
+// null, and beyond the heads.
 __device__ __forceinline__ void copy_heads(Bf16* tile,
                                            int stride,
-                                           const uint16_t* const (&rows)[4],
+                                           const uint16_t* const (&heads)[4],
+                                           int begin,
                                            int head_size) {
   const int lane = static_cast<int>(threadIdx.x) % 8, row = static_cast<int>(threadIdx.x) / 8;
   for (int column = 8 * lane; column < stride - kPad; column += 64)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const bool inside = rows[i] != nullptr && column < head_size;
-      copy_async(tile + (row + 16 * i) * stride + column, inside ? rows[i] + column : nullptr,
-                 inside);
+      const bool inside = heads[i] != nullptr && begin + column < head_size;
+      copy_async(tile + (row + 16 * i) * stride + column,
+                 inside ? heads[i] + begin + column : nullptr, inside);
     }
 }
 
@@ -218,21 +238,12 @@ __global__ void __launch_bounds__(kThreads)
       rows[i] = (tokens.sequences >> (own + 16 * i) & 1) != 0
                     ? p.q.head(tokens.first + own + 16 * i, head)
                     : nullptr;
-    copy_heads(queries, stride, rows, head_size);
+    copy_heads(queries, stride, rows, 0, head_size);
   }
   const auto copy_keys = [&](Bf16* keys, int32_t slot, int first) {
-    const SlotCells cells(p.cells, slot);
-    uint32_t cell[4];
-    int64_t found[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      cell[i] = static_cast<uint32_t>(min(first + own + 16 * i, columns - 1));
-    cells.find_rows(cell, found);
-    const uint16_t* rows[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      rows[i] = first + own + 16 * i < columns ? cache_head(p.keys, found[i], kv_head) : nullptr;
-    copy_heads(keys, stride, rows, head_size);
+    const uint16_t* heads[4];
+    find_heads(p.keys, kv_head, SlotCells(p.cells, slot), first, columns, heads);
+    copy_heads(keys, stride, heads, 0, head_size);
     commit_copies();
   };
   const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.scores) % 16 == 0;
@@ -398,7 +409,6 @@ __global__ void __launch_bounds__(kThreads)
   const TileTokens<false> tokens(p.cells, positions, slots);
   const int64_t kv_head = head / (p.heads / p.values.kv_heads);
   const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.p) % 16 == 0;
-  const int own = static_cast<int>(threadIdx.x) / 8;
   const auto copy = [&](Tiles& to, const Sequence& sequence, int first) {
     const uint16_t* const rows = p.p + (int64_t{tokens.first} * p.heads + head) * columns + first;
     const auto row_of = [&](int row) { return rows + int64_t{row} * p.heads * columns; };
@@ -415,24 +425,9 @@ __global__ void __launch_bounds__(kThreads)
             inside ? row_of(row)[column] : uint16_t{0};
       }
     }
-    const SlotCells cells(p.cells, sequence.slot);
-    uint32_t cell[4];
-    int64_t found[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      cell[i] = static_cast<uint32_t>(min(first + own + 16 * i, columns - 1));
-    cells.find_rows(cell, found);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const bool is_cell = first + own + 16 * i < columns;
-      const uint16_t* const row = cache_head(p.values, found[i], kv_head) + begin;
-#pragma unroll
-      for (int e = static_cast<int>(threadIdx.x) % 8 * 8; e < kE; e += 64) {
-        const bool inside = is_cell && begin + e < head_size;
-        copy_async(to.values + (own + 16 * i) * kValueStride + e, inside ? row + e : nullptr,
-                   inside);
-      }
-    }
+    const uint16_t* heads[4];
+    find_heads(p.values, kv_head, SlotCells(p.cells, sequence.slot), first, columns, heads);
+    copy_heads(to.values, kValueStride, heads, begin, head_size);
     commit_copies();
   };
   float out[kE / 8][4] = {};
