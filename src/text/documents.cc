@@ -297,6 +297,7 @@ class JsonLines {
 }  // namespace
 
 void read_text(files::ByteStream& stream, const DocumentStart& start, const TextSink& sink) {
+  if (start.place > 0 && !start.continues) return;  // after its one document
   stream.skip(start.place);
   CheckedReader reader(stream);
   bool begins = !start.continues;

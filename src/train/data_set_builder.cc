@@ -151,7 +151,8 @@ text::TokenSetIndex DataSetBuilder::found_index() {
 
 void DataSetBuilder::add(text::TokenSetWriter& writer, const text::TokenPart& part) const {
   writer.add(part.ids, part.begins);
-  if (part.place < 0 || writer.shard_ids() < o_.shard_tokens) return;
+  // An empty text ends at place 0, where another run would begin it again.
+  if (part.place <= 0 || writer.shard_ids() < o_.shard_tokens) return;
   writer.end_shard({{"input", part.input}, {"place", part.place}, {"continues", !part.ends}});
 }
 

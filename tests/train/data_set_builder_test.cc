@@ -2,6 +2,7 @@
 // Data sets are made of files in shards, go on where they ended, and are described.
 #include "train/data_set_builder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,6 +76,43 @@ TEST_F(DataSetBuilderTest, GoesOnWhereARunEnded) {
   ASSERT_EQ(found.shards.size(), expected.shards.size());
   for (size_t i = 0; i < found.shards.size(); ++i)
     EXPECT_EQ(found.shards[i].hash, expected.shards[i].hash);
+}
+
+// A run ends where its next shard cannot be written. What goes on makes the shards of a whole run,
+// also after a text that ended with a shard and after an empty one.
+TEST_F(DataSetBuilderTest, GoesOnAfterEachShard) {
+  constexpr char kEmpty[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\x03\0\0\0\0\0\0\0\0";  // by gzip
+  files::write_plain(folder_ / "empty.txt.gz", {kEmpty, sizeof kEmpty});
+  files::write_plain(folder_ / "c.txt", "One more document.");
+  for (const char* name : {"empty.txt.gz", "c.txt"})
+    options_.files.insert(options_.files.end() - 1, (folder_ / name).string());
+  for (const int64_t tokens : {1, 4}) {
+    options_.shard_tokens = tokens;
+    options_.out = (folder_ / fmt::format("whole-{}", tokens)).string();
+    const record::DataSetSummary whole = build();
+    EXPECT_EQ(whole.documents, 5);
+    const record::DataSetContents expected = contents();
+    for (int64_t shards = 1; shards < whole.shards; ++shards) {
+      SCOPED_TRACE(fmt::format("{} shards of {} tokens", shards, tokens));
+      options_.out = (folder_ / fmt::format("{}-{}", tokens, shards)).string();
+      DataSetBuilder ends(options_);
+      ends.begin();
+      const auto in_the_way =
+          std::filesystem::path(options_.out) / fmt::format("shard-{:05}.bin", shards);
+      std::filesystem::create_directory(in_the_way);
+      EXPECT_THROW(ends.run([](int64_t) {}), Error);
+      std::filesystem::remove(in_the_way);
+      const record::DataSetSummary made = build();
+      ASSERT_TRUE(begun_);
+      EXPECT_EQ(begun_->shards, shards);
+      EXPECT_EQ(made.ids, whole.ids);
+      EXPECT_EQ(made.documents, whole.documents);
+      const record::DataSetContents found = contents();
+      ASSERT_EQ(found.shards.size(), expected.shards.size());
+      for (size_t i = 0; i < found.shards.size(); ++i)
+        EXPECT_EQ(found.shards[i].hash, expected.shards[i].hash) << i;
+    }
+  }
 }
 
 TEST_F(DataSetBuilderTest, RefusesWhatItCannotGoOnWith) {
