@@ -22,9 +22,9 @@ bool is_rows(std::string_view input) {
 
 // Returns for each node whether it depends on the rows of the logits.
 std::vector<bool> depend_on_rows(const Graph& graph) {
-  std::vector<bool> values(graph.values.size(), false), nodes;
-  for (size_t i = 0; i < graph.values.size(); ++i)
-    values[i] = graph.values[i].producer == kNoNode && is_rows(graph.values[i].name);
+  std::vector<bool> values, nodes;
+  for (const Value& value : graph.values)
+    values.push_back(value.producer == kNoNode && is_rows(value.name));
   for (const Node& node : graph.nodes) {
     const bool depends = std::ranges::any_of(
         node.inputs, [&](ValueId each) { return values[static_cast<size_t>(each)]; });
