@@ -439,6 +439,56 @@ TEST(SlowReaderTest, IsBufferedToABound) {
   EXPECT_LT(site.bytes, 1 << 20);
 }
 
+// Answers with one piece, which takes until it is let go.
+class BusySite final : public Site {
+ public:
+  std::optional<Reply> refuse(const Message&) const override { return std::nullopt; }
+  Reply reply(const Message&, std::function<void()>) override {
+    Reply reply;
+    reply.streams = true;
+    reply.answer = std::make_unique<Busy>(*this);
+    return reply;
+  }
+  Reply fault(int status, const std::string&) const override { return {status, "{}"}; }
+  bool asks_for_state(const Message&) const override { return false; }
+
+  std::atomic<bool> is_taken = false, is_let_go = false;
+  std::thread::id ended_on;
+
+ private:
+  class Busy final : public Answer {
+   public:
+    explicit Busy(BusySite& site) : site_(site) {}
+    ~Busy() override { site_.ended_on = std::this_thread::get_id(); }
+    Piece take() override {
+      site_.is_taken = true;
+      site_.is_let_go.wait(false);
+      return {"some"};
+    }
+
+   private:
+    BusySite& site_;
+  };
+};
+
+// A connection that is at work when its server ends closes first, on a thread of the server.
+TEST(EndOfServerTest, WaitsForAConnectionThatIsAtWork) {
+  BusySite site;
+  auto server = std::make_unique<Server>(site, ServerOptions{.port = 0});
+  HttpClient client(server->port());
+  client.send("GET", "/stream", "");
+  while (!site.is_taken) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::thread ends([&] {
+    server.reset();
+    EXPECT_NE(site.ended_on, std::thread::id());
+    EXPECT_NE(site.ended_on, std::this_thread::get_id());
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it waits meanwhile
+  site.is_let_go = true;
+  site.is_let_go.notify_all();
+  ends.join();
+}
+
 TEST(ServerAddressTest, IsTheGivenOne) {
   EndlessSite site;
   const Server server(site, {.host = "127.0.0.2", .port = 0});
