@@ -27,7 +27,7 @@ std::string Setting::str() const {
   // A trace of kernels alone has no batch.
   if (batch_size != 0 || sequence != 0) text += fmt::format(" {}x{}", batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
-  if (ranks > 0) text += fmt::format(" on {} ranks", ranks);
+  if (ranks > 1) text += fmt::format(" on {} ranks", ranks);
   if (!dtype.empty() && dtype != "fp32") text += " " + dtype;
   return cache_dtype.empty() ? text : text + " cache in " + cache_dtype;
 }

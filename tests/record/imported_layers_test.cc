@@ -238,6 +238,8 @@ TEST(ImportedServer, AReplayedGraphIsJoinedToItsCapture) {
       read_torch_trace(*std::make_unique<files::BlockReader>(replay.str(), "replay.json"));
   EXPECT_THROW(join_capture(captured, trace), Error);
   join_capture(trace, captured);
+  ASSERT_EQ(trace.captured.size(), 1u);
+  EXPECT_EQ(trace.captured[0].tokens, 4);
   const ImportedSteps steps = imported_steps(trace);
   const RunRecord run = imported_run(trace, steps, nullptr);
   ASSERT_EQ(run.step.nodes.size(), 2u);
@@ -266,6 +268,7 @@ TEST(ImportedServer, AReplayWithoutItsLastKernelsIsJoined) {
     files::BlockReader first(capture.str(), "capture.json"), second(replay.str(), "replay.json");
     ForeignTrace trace = read_torch_trace(second);
     join_capture(trace, read_torch_trace(first));
+    EXPECT_EQ(trace.captured.at(0).tokens, -1) << "no annotation says how many";
     return imported_run(trace, imported_steps(trace), nullptr).executed.macs;
   };
   constexpr int64_t kEach = 4 * 8 * 16;

@@ -117,6 +117,8 @@ TEST(OperationCounts, NormsSoftmaxAndLosses) {
                 {0, 7 * n + 4 * 5, 5}, bytes + 4 * 16, bytes + 4 * 5);
   expect_counts("aten::_softmax", {{"float", {5, 8}}, {"Scalar", "-1"}}, {0, 5 * n, 0}, bytes,
                 bytes);
+  expect_counts("aten::softmax", {{"float", {5, 8}}, {"Scalar", "-1"}}, {0, 5 * n, 0}, bytes,
+                bytes);
   expect_counts("aten::_softmax_backward_data", {{"float", {5, 8}}, {"float", {5, 8}}},
                 {0, 4 * n, 0}, 2 * bytes, bytes);
   expect_counts("aten::_log_softmax", {{"float", {5, 8}}}, {0, 5 * n + 5, 5}, bytes, bytes);
@@ -159,6 +161,13 @@ TEST(OperationCounts, Optimizers) {
   expect_counts("aten::_fused_adamw_", {list, list, list, list}, {0, 14 * 50, 2 * 50}, 4 * 4 * 50,
                 4 * 3 * 50);
   expect_counts("aten::_foreach_addcdiv_", {list, list, list}, {0, 3 * 50, 50}, 4 * 3 * 50, 4 * 50);
+}
+
+TEST(RecordedCall, SaysItsTensorsAndTheSizesOfItsLists) {
+  const json args = {{"Input Dims", {{5, 8}, json::array(), {{2, 3}, {2, 5}, {4}}}},
+                     {"Input type", {"c10::BFloat16", "Scalar", "TensorList"}},
+                     {"Concrete Inputs", {"", "-1", ""}}};
+  EXPECT_EQ(recorded_call(args).text(), "bf16[5,8], 3 x 20 elements");
 }
 
 TEST(OperationCounts, ExtentsThatNoTensorHasAreRefused) {

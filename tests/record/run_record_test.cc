@@ -24,6 +24,10 @@ TEST(Setting, SaysWhatDiffersFromATrainingRunInFp32) {
   s.switches = "+recompute";
   s.task = "prefill";
   EXPECT_EQ(s.str(), "small prefill compiled +recompute 8x128 x2 micro-batches bf16");
+  s.ranks = 1;
+  EXPECT_EQ(s.str(), "small prefill compiled +recompute 8x128 x2 micro-batches bf16");
+  s.ranks = 2;
+  EXPECT_EQ(s.str(), "small prefill compiled +recompute 8x128 x2 micro-batches on 2 ranks bf16");
 }
 
 TEST(Setting, CountsTheTokensOfAStep) {
