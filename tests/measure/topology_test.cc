@@ -236,7 +236,7 @@ TEST_F(TopologyTest, SurvivesSettingsThatAreMissingOrStrange) {
   for (const char* name :
        {"proc/self/cgroup", "proc/sys/kernel/numa_balancing", "sys/fs/cgroup/cpu.max",
         "sys/bus/pci/devices/0000:1a:00.0/max_link_width"})
-    add(name, "\n:::\n0-99999999999,-1,x 99999999999999999999\n1:cpu:../..");
+    add(name, "\n:::\n0-99999999999,-1,x 99999999999999999999\n1:cpu:../..\n0::");
   EXPECT_NO_THROW(performance_warnings(with_settings(t), 2));
 }
 

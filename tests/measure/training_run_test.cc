@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "cost/made_up_ceilings.h"
-#include "planning/step_plan.h"
 #include "measure/whole_run.h"
+#include "planning/step_plan.h"
 #include "train/small_run.h"
 
 namespace ridge::measure {
@@ -58,6 +58,12 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   train::SyntheticData data = train::synthetic_data(trainer);
   train::losses(trainer, data, 2);
   EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // bit for bit
+  // All steps have times, in their order.
+  ASSERT_EQ(run.all_wall_ns.size(), 9u);
+  for (size_t i = 0, plain = 0; i < 9; ++i)
+    if (kinds[2 + i] == 'p') {
+      EXPECT_EQ(run.all_wall_ns[i], run.plain_wall_ns[plain++]) << i;
+    }
 }
 
 // Half of the first 16 steps, then two of each 64, each next to a plain one.
