@@ -7,6 +7,7 @@
 #include "files/json.h"
 #include "files/scratch.h"
 #include "train/small_run.h"
+#include "train/training_checkpoints.h"
 #include "train/training_loop.h"
 
 namespace ridge::train {
@@ -115,6 +116,32 @@ TEST(CheckpointSaver, ADoneTrainingSavesNothing) {
   second.find();
   EXPECT_TRUE(second.train(1, 4).empty());
   EXPECT_EQ(std::filesystem::last_write_time(folder / "c/step-00000004/state.json"), written);
+}
+
+// A checkpoint is told of where the training resumes; before, only its absence is.
+TEST(FindCheckpoint, SaysWhetherThereIsOne) {
+  const files::ScratchFolder folder;
+  SavingRun first(folder / "c"), second(folder / "c");
+  ObserverOptions options;
+  options.checkpoints = (folder / "c").string();
+  std::vector<std::string> notes;
+  const auto find = [&](bool resumes) {
+    options.resume = resumes;
+    notes.clear();
+    find_checkpoint(options, small_config(), second.resumption,
+                    [&](const std::string& line) { notes.push_back(line); });
+    return second.resumption.found.has_value();
+  };
+  EXPECT_FALSE(find(false));
+  EXPECT_TRUE(notes.empty());
+  EXPECT_FALSE(find(true));
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0].find("There is no checkpoint in"), 0u) << notes[0];
+  first.train(100, 2);
+  EXPECT_TRUE(find(true));
+  EXPECT_TRUE(notes.empty()) << notes[0];
+  EXPECT_EQ(second.resumption.first_step(), 2);
+  files::expect_error([&] { find(false); }, ExitCode::kUsage, "--resume goes on after the newest");
 }
 
 TEST(Resume, WindowsOfAnotherLengthBeginAtTheSameToken) {
