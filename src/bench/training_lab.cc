@@ -31,8 +31,7 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 // On a CPU one thread, half of the cores and all of them.
 std::vector<int> other_threads(const record::Setting& present, int all_cores) {
   if (present.device == "cuda") return {};
-  const int cores = std::max(all_cores, 1);
-  std::vector<int> threads{1, cores / 2, cores};
+  std::vector<int> threads{1, all_cores / 2, all_cores};
   std::erase_if(threads, [&](int each) { return each < 1 || each == present.threads; });
   threads.erase(std::unique(threads.begin(), threads.end()), threads.end());
   return threads;

@@ -52,6 +52,16 @@ TEST_F(ModelBenchTest, ADecodeStepReadsTheWeightsAndItsKeys) {
   EXPECT_EQ(decoded(0, 3).name, "tg3");
 }
 
+// A single repeat has a read before it and one after it.
+TEST_F(ModelBenchTest, ARepeatIsComparedWithTheReadsAroundIt) {
+  ModelBench bench(file_, *session_, ceilings_,
+                   {.depth = 2, .batch = kBatch, .repeats = 1, .reads_memory = true});
+  const record::ModelTrial trial = bench.time_decode(2);
+  EXPECT_EQ(trial.beside_bytes, file_.weight_bytes());
+  EXPECT_GT(trial.beside_bytes_per_ns, 0);
+  EXPECT_DOUBLE_EQ(trial.of_beside, trial.shares.bytes_per_ns / trial.beside_bytes_per_ns);
+}
+
 // Weights that are larger than the last-level cache do not lie in it.
 TEST_F(ModelBenchTest, ALargeShareOfMemoryNamesTheCacheThatHoldsTheWeights) {
   for (int64_t capacity : {int64_t{1} << 30, file_.weight_bytes() / 100}) {

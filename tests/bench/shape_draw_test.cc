@@ -4,8 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
+
+#include "cost/made_up_ceilings.h"
+#include "train/small_run.h"
 
 namespace ridge::bench {
 namespace {
@@ -54,6 +59,39 @@ TEST(DrawShapes, AreOfTheLeastToTheMostBytesAndOfAtMostASecond) {
     EXPECT_LE(range.first, std::exp2(19)) << kind;
     EXPECT_GE(range.second, std::exp2(26)) << kind;
   }
+}
+
+// The errors of predictions in percent, over all shapes and over those of each kind.
+TEST(TimeShapes, SumUpTheErrorsOfPredictions) {
+  std::vector<DrawnShape> small;
+  for (const DrawnShape& each : draw_shapes(7, 100))
+    if (each.kind == "pointwise" && extent(each, "n") < 1e6 && small.size() < 3)
+      small.push_back(each);
+  ASSERT_EQ(small.size(), 3u);
+  TrialRunner runner(
+      {.budget_ns = 1, .make_backend = [](const auto&) { return train::cpu_backend(1); }});
+  runner.set_ceilings(cost::made_up_ceilings({{1, 10, 10}, {1 << 30, 10, 10}}, 100));
+  const record::BenchRecord made = time_shapes(small, runner, [](int64_t, const std::string&) {});
+  ASSERT_EQ(made.points.size(), 3u);
+  std::vector<double> percent;
+  for (const record::BenchPoint& point : made.points)
+    percent.push_back(100 * std::abs(point.predicted_ns / point.time.median - 1));
+  std::ranges::sort(percent);
+  ASSERT_EQ(made.notes.size(), 2u);
+  for (const std::string& note : made.notes) {
+    double median = 0, largest = 0;
+    const size_t numbers = note.find("shapes, ");
+    ASSERT_NE(numbers, std::string::npos) << note;
+    ASSERT_EQ(std::sscanf(note.c_str() + numbers,
+                          "shapes, median absolute error %lf%%, 90%% within %*f%%, largest %lf%%.",
+                          &median, &largest),
+              2)
+        << note;
+    EXPECT_NEAR(median, percent[1], 0.06) << note;
+    EXPECT_NEAR(largest, percent[2], 0.6) << note;
+  }
+  EXPECT_EQ(made.notes[0].find("all: 3 shapes"), 0u) << made.notes[0];
+  EXPECT_EQ(made.notes[1].find("pointwise: 3 shapes"), 0u) << made.notes[1];
 }
 
 TEST(DrawShapes, AreThoseOfTheSeed) {

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Benches of an op's cases and of its calls in the presets.
+#include "bench/op_bench.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/op_trial.h"
+#include "cost/made_up_ceilings.h"
+#include "models/known_shapes.h"
+#include "ops/registry.h"
+#include "train/small_run.h"
+
+namespace ridge::bench {
+namespace {
+
+// The table and the ids of each preset, and no call of another op.
+TEST(PresetCases, AreTheCallsOfTheOp) {
+  const auto backend = train::cpu_backend(1);
+  const std::vector<Case> found = preset_cases(ops::table().at("embedding"), DType::kF32, *backend);
+  ASSERT_EQ(found.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const models::Preset& preset = models::preset(i == 0 ? "small" : "tiny");  // the largest first
+    ASSERT_EQ(found[i].inputs.size(), 2u);
+    EXPECT_EQ(found[i].inputs[0].type,
+              (Type{DType::kF32, {preset.config.vocabulary, preset.config.hidden}}));
+    EXPECT_EQ(found[i].inputs[1].type, (Type{DType::kI32, {preset.batch_size * preset.sequence}}));
+  }
+}
+
+TEST(OpCaseBench, HasAPointForEachCase) {
+  TrialRunner runner({.make_backend = [](const auto&) { return train::cpu_backend(1); }});
+  runner.set_ceilings(cost::made_up_ceilings({{1, 10, 10}, {1 << 30, 10, 10}}, 100));
+  const CaseInput input{{DType::kF32, {64, 32}}, {}, false};
+  const std::vector<Case> cases = {{"one", {input, input}, {}}, {"two", {input, input}, {}}};
+  std::vector<std::string> told;
+  const record::BenchRecord made =
+      OpCaseBench("add", {}).run(cases, runner, [&](int64_t points, const std::string& note) {
+        EXPECT_EQ(points, 1);
+        told.push_back(note);
+      });
+  EXPECT_EQ(made.kind, "op");
+  EXPECT_EQ(made.name, "add");
+  EXPECT_EQ(made.formula, ops::table().at("add").formula);
+  EXPECT_EQ(made.dtype, "fp32");
+  ASSERT_EQ(made.points.size(), 2u);
+  for (const record::BenchPoint& point : made.points) {
+    EXPECT_EQ(point.work.flops, 64 * 32);
+    EXPECT_EQ(point.dtype, "fp32");
+    EXPECT_TRUE(point.is_measured());
+  }
+  EXPECT_EQ(told, (std::vector<std::string>{"one", "two"}));
+}
+
+}  // namespace
+}  // namespace ridge::bench
