@@ -68,13 +68,14 @@ TEST(LibraryCounts, OneProductOfExperts) {
           .event("cpu_op", "sglang_profiler::fused_moe_triton_kernels_invoke_fused_moe_kernel_12",
                  0, 10,
                  Json{{"Input Dims", dims},
-                      {"Input type", {kHalf, "c10::Float8_e4m3fn", "", "", "", "", "", "", "int"}}})
+                      {"Input type",
+                       {"c10::Half", "c10::Float8_e4m3fn", "", "", "", "", "", "", "int"}}})
           .str());
   EXPECT_EQ(imported.run.step.nodes.at(0).op, "experts");
   const NodeRecord& node = imported.run.step.nodes.at(0);
   EXPECT_EQ(node.work.macs, int64_t{64} * 8 * 1536 * 2048);
   // The weights may have another type, of which the product is not.
-  EXPECT_EQ(node.shape, "bf16[512,1536]");
+  EXPECT_EQ(node.shape, "f16[512,1536]");
   EXPECT_EQ(node.read_bytes, 64 * 2048 * 2 + int64_t{128} * 1536 * 2048);
 }
 
