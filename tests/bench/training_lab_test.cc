@@ -62,8 +62,8 @@ class KeptCeilings : public testing::Test {
   }
 
   static cost::Ceilings gemms_of(double flops_per_ns) {
-    cost::Ceilings c = cost::made_up_ceilings({{1, 1e3, 1e3}, {1 << 30, 1e3, 1e3}}, flops_per_ns);
-    c.arithmetic_flops_per_ns = c.fused_flops_per_ns = c.transcendentals_per_ns = 1e3;
+    cost::Ceilings c = cost::made_up_ceilings({{1, 1e6, 1e6}, {1 << 30, 1e6, 1e6}}, flops_per_ns);
+    c.arithmetic_flops_per_ns = c.fused_flops_per_ns = c.transcendentals_per_ns = 1e6;
     c.measured_at = "2026-01-02T03:04:05Z";
     return c;
   }
@@ -71,6 +71,7 @@ class KeptCeilings : public testing::Test {
   record::LabRecord run(double flops_per_ns) {
     TrainingLabOptions options = tiny_lab();
     options.levels = "baseline";
+    options.machine.threads = 1;
     options.steps = 2;
     options.warmup = 0;
     options.no_advice = true;
