@@ -73,6 +73,21 @@ TEST_F(DocumentsTest, FaultsNameTheLine) {
   expect_fault("{\"text\": \"a\xff\"}\n", "expected UTF-8, found the byte 0xff at byte 11");
 }
 
+// A run that ended with a text begins after its only document, were it of one byte.
+TEST_F(DocumentsTest, ATextThatHasEndedHasNoOtherDocument) {
+  files::write_plain(folder_ / "x.txt", "x");
+  const auto parts = [&](const DocumentStart& start) {
+    files::ByteStream stream(folder_ / "x.txt");
+    std::vector<TextPart> made;
+    read_text(stream, start, [&](const TextPart& part) { made.push_back(part); });
+    return made;
+  };
+  EXPECT_TRUE(parts({1, false}).empty());
+  ASSERT_EQ(parts({1, true}).size(), 1u);  // the end of one that goes on
+  EXPECT_FALSE(parts({1, true})[0].begins);
+  EXPECT_TRUE(parts({1, true})[0].ends);
+}
+
 TEST_F(DocumentsTest, ATextIsOneDocumentOfValidCharacters) {
   std::string text;
   while (text.size() < 1'500'000) text += "aé世🙂";  // characters across the ends of pieces
