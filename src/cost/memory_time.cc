@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <queue>
 #include <set>
 #include <tuple>
 
-#include "base/error.h"
 #include "cost/reuse.h"
 #include "plan/addresses.h"
 
@@ -56,7 +54,7 @@ using Schedule = std::vector<std::vector<plan::Access>>;
 class Pieces {
  public:
   explicit Pieces(const Schedule& schedule);
-  int64_t count() const { return std::ssize(begins_) - 1; }
+  size_t count() const { return begins_.size() - 1; }
   // The first piece that begins at the address or later.
   size_t at(int64_t address) const {
     return static_cast<size_t>(std::ranges::lower_bound(begins_, address) - begins_.begin());
@@ -94,54 +92,78 @@ Pieces::Pieces(const Schedule& schedule) {
   begins_ = std::move(cut);
 }
 
-// Visits the operands of a node concurrently, as its kernel does: each operand's pieces in order,
-// and next the one whose end is the smallest share of its operand.
-template <typename Visit>
-void visit_pieces(const std::vector<plan::Access>& accesses,
-                  const Pieces& pieces,
-                  const Visit& visit) {
-  struct Way {
-    double end_share = 0;  // The share of the operand that ends with the piece.
-    size_t operand = 0;
-    size_t piece = 0;
-    int64_t moved = 0;  // The bytes in the pieces that were passed.
-    bool operator>(const Way& other) const {
-      return std::tie(end_share, operand) > std::tie(other.end_share, other.operand);
-    }
-  };
-  const auto end_share = [&](const plan::Access& access, size_t piece) {
-    return static_cast<double>(pieces.end(piece) - access.begin) /
-           static_cast<double>(access.end - access.begin);
-  };
-  // A node of an optimizer has thousands of operands.
-  std::priority_queue<Way, std::vector<Way>, std::greater<>> ways;
-  for (size_t i = 0; i < accesses.size(); ++i) {
-    const size_t first = pieces.at(accesses[i].begin);
-    ways.push({end_share(accesses[i], first), i, first});
+// All touches of pieces in a run of the schedule.
+struct Run {
+  std::vector<Touch> touches;
+  std::vector<const plan::Access*> accesses;  // the one that each touch is part of
+  std::vector<size_t> ends;                   // per node: where its touches end
+  size_t pieces = 0;
+};
+
+// A kernel's way through one of its operands.
+struct Way {
+  const plan::Access* access = nullptr;
+  size_t piece = 0;
+  int64_t moved = 0;     // The bytes in the pieces that were passed.
+  double end_share = 0;  // The share of the operand that ends with the piece.
+
+  void measure(const Pieces& pieces) {
+    end_share = static_cast<double>(pieces.end(piece) - access->begin) /
+                static_cast<double>(access->end - access->begin);
   }
+  bool operator<(const Way& other) const {
+    return std::tie(end_share, access) < std::tie(other.end_share, other.access);
+  }
+};
+
+// Restores the order of a heap with the least in front, after its front has changed.
+void sink_front(std::vector<Way>& heap) {
+  for (size_t at = 0, child = 1; child < heap.size(); at = child, child = 2 * at + 1) {
+    if (child + 1 < heap.size() && heap[child + 1] < heap[child]) ++child;
+    if (!(heap[child] < heap[at])) return;
+    std::swap(heap[at], heap[child]);
+  }
+}
+
+// Appends the touches of a node, whose kernel reads and writes its operands concurrently: each
+// operand's pieces in order, and next the one whose end is the smallest share of its operand.
+void append_touches(const std::vector<plan::Access>& accesses, const Pieces& pieces, Run& run) {
+  std::vector<Way> ways;  // a heap, because a node of an optimizer has thousands of operands
+  for (const plan::Access& each : accesses) {
+    ways.push_back({&each, pieces.at(each.begin)});
+    ways.back().measure(pieces);
+  }
+  std::ranges::sort(ways, std::less<>());
   while (!ways.empty()) {
-    Way next = ways.top();
-    ways.pop();
-    const plan::Access& access = accesses[next.operand];
+    Way& next = ways.front();
+    const plan::Access& access = *next.access;
     const int64_t end = pieces.end(next.piece);
     // Planned shapes may have so many bytes that their product with the extent is no int64_t.
     const auto moved = static_cast<int64_t>(static_cast<__int128>(end - access.begin) *
                                             access.bytes / (access.end - access.begin));
-    visit(access, next.piece, moved - next.moved);
-    if (end == access.end) continue;
-    ++next.piece;
-    next.moved = moved;
-    next.end_share = end_share(access, next.piece);
-    ways.push(next);
+    run.touches.push_back({next.piece, moved - next.moved});
+    run.accesses.push_back(&access);
+    if (end == access.end) {
+      next = ways.back();
+      ways.pop_back();
+    } else {
+      ++next.piece;
+      next.moved = moved;
+      next.measure(pieces);
+    }
+    sink_front(ways);
   }
 }
 
-int64_t touches_of(const Schedule& schedule, const Pieces& pieces) {
-  int64_t touches = 0;
-  for (const auto& accesses : schedule)
-    for (const plan::Access& access : accesses)
-      touches += static_cast<int64_t>(pieces.at(access.end) - pieces.at(access.begin));
-  return touches;
+Run run_of(const Schedule& schedule) {
+  const Pieces pieces(schedule);
+  Run run;
+  run.pieces = pieces.count();
+  for (const std::vector<plan::Access>& accesses : schedule) {
+    append_touches(accesses, pieces, run);
+    run.ends.push_back(run.touches.size());
+  }
+  return run;
 }
 
 }  // namespace
@@ -150,29 +172,31 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
   for (const BandwidthPoint& p : ceilings.bandwidth) {
     double read = 1 / p.read_bytes_per_ns;
     double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
-    points_.push_back({std::log2(static_cast<double>(p.footprint_bytes)), read, write});
+    points_.push_back(
+        {p.footprint_bytes, std::log2(static_cast<double>(p.footprint_bytes)), read, write});
   }
   const size_t levels = ceilings.levels.size();
-  if (levels > 1) cached_bytes_ = ceilings.levels[levels - 2].capacity_bytes / 2;
+  if (levels <= 1) return;
+  cached_bytes_ = ceilings.levels[levels - 2].capacity_bytes / 2;
+  cached_read_ns_ = ns_per_byte(cached_bytes_, false);
+  cached_write_ns_ = ns_per_byte(cached_bytes_, true);
 }
 
-double Bandwidth::ns_beyond_caches(int64_t distance_bytes, bool is_write) const {
-  if (cached_bytes_ == 0 || distance_bytes <= cached_bytes_) return 0;
-  return std::max(0.0,
-                  ns_per_byte(distance_bytes, is_write) - ns_per_byte(cached_bytes_, is_write));
+ByteTime Bandwidth::byte_time(int64_t distance_bytes, bool is_write) const {
+  const double ns = ns_per_byte(distance_bytes, is_write);
+  if (cached_bytes_ == 0 || distance_bytes <= cached_bytes_) return {ns, 0};
+  return {ns, std::max(0.0, ns - (is_write ? cached_write_ns_ : cached_read_ns_))};
 }
 
 double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write) const {
   double Point::*member = is_write ? &Point::write_ns_per_byte : &Point::read_ns_per_byte;
-  double at = std::log2(static_cast<double>(std::max<int64_t>(distance_bytes, 1)));
-  if (at <= points_.front().log_footprint) return points_.front().*member;
-  for (size_t i = 1; i < points_.size(); ++i) {
-    const Point &low = points_[i - 1], &high = points_[i];
-    if (at > high.log_footprint) continue;
-    double share = (at - low.log_footprint) / (high.log_footprint - low.log_footprint);
-    return low.*member + share * (high.*member - low.*member);
-  }
-  return points_.back().*member;
+  if (distance_bytes <= points_.front().footprint_bytes) return points_.front().*member;
+  if (distance_bytes > points_.back().footprint_bytes) return points_.back().*member;
+  const auto high = std::ranges::lower_bound(points_, distance_bytes, {}, &Point::footprint_bytes);
+  const auto low = std::prev(high);
+  const double at = std::log2(static_cast<double>(distance_bytes));
+  const double share = (at - low->log_footprint) / (high->log_footprint - low->log_footprint);
+  return (*low).*member + share * ((*high).*member - (*low).*member);
 }
 
 namespace {
@@ -188,7 +212,8 @@ struct PieceUse {
 MemoryTime flat_time(const std::vector<plan::Access>& accesses, const Bandwidth& bandwidth) {
   MemoryTime time;
   for (const plan::Access& access : accesses) {
-    const double ns = static_cast<double>(access.bytes) * bandwidth.ns_per_byte(0, access.is_write);
+    const double ns =
+        static_cast<double>(access.bytes) * bandwidth.byte_time(0, access.is_write).ns;
     time.ns += ns;
     if (access.is_stored && !access.is_write) time.stored_share = 1, time.stored_ns += ns;
   }
@@ -208,29 +233,26 @@ std::vector<MemoryTime> memory_times(const CostedGraph& costed, const Ceilings& 
     for (size_t i = 0; i < schedule.size(); ++i) times[i] = flat_time(schedule[i], bandwidth);
     return times;
   }
-  const Pieces pieces(schedule);
-  ReuseClock clock(pieces.count(), 2 * touches_of(schedule, pieces));
-  for (const std::vector<plan::Access>& accesses : schedule)
-    visit_pieces(accesses, pieces, [&](const plan::Access&, size_t at, int64_t moved) {
-      clock.warm_up(static_cast<int64_t>(at), moved);
-    });
-  std::vector<PieceUse> uses(static_cast<size_t>(pieces.count()));
-  for (size_t i = 0; i < schedule.size(); ++i) {
+  const Run run = run_of(schedule);
+  const std::vector<int64_t> distances = reuse_distances(run.touches);
+  std::vector<PieceUse> uses(run.pieces);
+  for (size_t i = 0, at = 0; i < schedule.size(); ++i) {
     double ns = 0, stored_ns = 0, slowest_ns = 0, beyond_ns = 0;
-    visit_pieces(schedule[i], pieces, [&](const plan::Access& access, size_t at, int64_t moved) {
-      PieceUse& use = uses[at];
-      int64_t distance = clock.touch(static_cast<int64_t>(at), moved);
+    for (; at < run.ends[i]; ++at) {
+      const plan::Access& access = *run.accesses[at];
+      PieceUse& use = uses[run.touches[at].piece];
+      int64_t distance = distances[at];
       if (access.is_write && use.reader == static_cast<NodeId>(i))
         distance = use.read_distance_bytes;
       if (!access.is_write) use = {static_cast<NodeId>(i), distance};
-      const double bytes = static_cast<double>(moved);
-      const double here = bytes * bandwidth.ns_per_byte(distance, access.is_write);
-      ns += here;
-      beyond_ns += bytes * bandwidth.ns_beyond_caches(distance, access.is_write);
-      if (access.is_write || !access.is_stored) return;
-      stored_ns += here;
+      const double bytes = static_cast<double>(run.touches[at].bytes);
+      const ByteTime time = bandwidth.byte_time(distance, access.is_write);
+      ns += bytes * time.ns;
+      beyond_ns += bytes * time.beyond_caches_ns;
+      if (access.is_write || !access.is_stored) continue;
+      stored_ns += bytes * time.ns;
       slowest_ns += bytes * bandwidth.slowest_read();
-    });
+    }
     times[i] = {ns, slowest_ns > 0 ? std::min(1.0, stored_ns / slowest_ns) : 0, stored_ns,
                 beyond_ns};
   }

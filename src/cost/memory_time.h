@@ -11,27 +11,35 @@
 
 namespace ridge::cost {
 
+struct ByteTime {
+  double ns = 0;
+  // It takes so much longer than one that half of the last cache would hold; 0 without caches.
+  double beyond_caches_ns = 0;
+};
+
 // Time per byte as a function of the reuse distance (other bytes accessed since the last use):
 // linear in the logarithm of the distance between the measured footprints, constant outside.
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
-  double ns_per_byte(int64_t distance_bytes, bool is_write) const;
+  ByteTime byte_time(int64_t distance_bytes, bool is_write) const;
   // ns per byte from behind all caches.
   double slowest_read() const { return points_.back().read_ns_per_byte; }
   // Whether a byte takes as long from any distance.
   bool is_flat() const { return points_.size() == 1; }
-  // A byte takes so much longer than one that half of the last cache would hold; 0 without caches.
-  double ns_beyond_caches(int64_t distance_bytes, bool is_write) const;
 
  private:
   struct Point {
+    int64_t footprint_bytes;
     double log_footprint;
     double read_ns_per_byte;
     double write_ns_per_byte;
   };
+  double ns_per_byte(int64_t distance_bytes, bool is_write) const;
+
   std::vector<Point> points_;
-  int64_t cached_bytes_ = 0;  // half of the last cache; 0 without caches
+  int64_t cached_bytes_ = 0;                         // half of the last cache; 0 without caches
+  double cached_read_ns_ = 0, cached_write_ns_ = 0;  // from that distance
 };
 
 // The time of a node's traffic.

@@ -133,8 +133,8 @@ double exposed_memory_share(const ProductRates& rates,
                     far = std::numeric_limits<int64_t>::max();
       const double reads = static_cast<double>(width * e.batch * (e.m * e.k + e.k * e.n)),
                    writes = static_cast<double>(width * e.batch * e.m * e.n);
-      const double beyond_ns = reads * bandwidth.ns_beyond_caches(far, false) +
-                               writes * bandwidth.ns_beyond_caches(far, true);
+      const double beyond_ns = reads * bandwidth.byte_time(far, false).beyond_caches_ns +
+                               writes * bandwidth.byte_time(far, true).beyond_caches_ns;
       if (beyond_ns > 0) shares.push_back(std::max(0.0, from_memory.ns - sample.ns) / beyond_ns);
     }
   if (shares.empty()) return 0;

@@ -93,10 +93,10 @@ TEST(ProductTime, FindsTheShareOfMemoryThatGemmsDoNotOverlap) {
   c.bandwidth = {{1 << 10, 10, 10}, {1 << 20, 1, 1}};
   c.levels = {{"L1", 2 << 10, 10, 10, 0}, {"memory", 1 << 30, 1, 1, 0}};
   const Bandwidth bandwidth(c);
-  const double read_ns = bandwidth.ns_beyond_caches(1 << 20, false),
-               write_ns = bandwidth.ns_beyond_caches(1 << 20, true);
+  const double read_ns = bandwidth.byte_time(1 << 20, false).beyond_caches_ns,
+               write_ns = bandwidth.byte_time(1 << 20, true).beyond_caches_ns;
   EXPECT_NEAR(read_ns, 0.9, 1e-9);
-  EXPECT_EQ(bandwidth.ns_beyond_caches(1 << 10, false), 0);
+  EXPECT_EQ(bandwidth.byte_time(1 << 10, false).beyond_caches_ns, 0);
   ProductRates rates;
   const ProductExtents e{1, 10, 20, 30};
   EXPECT_EQ(exposed_memory_share(rates, ProductForm::kNT, bandwidth), 0);
