@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 
+#include "base/arena.h"
 #include "serve/bucket.h"
 
 namespace ridge::planning {
@@ -79,30 +82,35 @@ class PhasePlanner {
 
   // The bytes of the parameters of all graphs so far, which share one store.
   std::map<DType, int64_t> held_bytes() const {
-    std::map<std::string, Type> held;
-    for (const auto& [key, graph] : planned_)
-      for (const Value& value : graph.graph().values)
-        if (value.storage == Storage::kParameter && value.producer == kNoNode)
-          held[value.name] = value.type;
     std::map<DType, int64_t> bytes;
-    for (const auto& [name, type] : held)
-      bytes[type.dtype] += storage_bytes(type.dtype, type.shape.elements());
+    for (const auto& [name, value] : stored())
+      if (value->storage == Storage::kParameter)
+        bytes[value->type.dtype] += storage_bytes(value->type.dtype, value->type.shape.elements());
     return bytes;
   }
 
   // Owned memory of all graphs so far: one store, and one arena per graph.
   int64_t owned_bytes() const {
-    std::vector<cost::ProgramGraph> graphs;
-    int64_t arenas = 0;
-    for (const auto& [key, graph] : planned_) {
-      graphs.push_back(graph);
-      arenas += graph.costed->memory.arena_bytes;
+    int64_t bytes = 0;
+    for (const auto& [name, value] : stored()) {
+      const int64_t size = storage_bytes(value->type.dtype, value->type.shape.elements());
+      bytes += round_up(std::max<int64_t>(size, 1), kAlignmentBytes);
     }
-    record::MemoryRecord memory = record::planned_memory(graphs);
-    return memory.owned_bytes - memory.arena_bytes + arenas;
+    for (const auto& [key, graph] : planned_) bytes += graph.costed->memory.arena_bytes;
+    return bytes;
   }
 
  private:
+  // The values in the store, by name.
+  std::unordered_map<std::string_view, const Value*> stored() const {
+    std::unordered_map<std::string_view, const Value*> all;
+    for (const auto& [key, graph] : planned_)
+      for (const Value& value : graph.graph().values)
+        if (value.storage != Storage::kTemporary && value.producer == kNoNode)
+          all.try_emplace(value.name, &value);
+    return all;
+  }
+
   models::InferenceShape shape_of(models::InferenceTask task,
                                   int64_t tokens,
                                   int64_t context,
