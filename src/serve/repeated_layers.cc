@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,12 +34,12 @@ LayerDigits layer_digits(std::string_view name) {
   return {};
 }
 
-// The same name in a later layer.
-std::string later(const std::string& name, int64_t layers) {
+// The same name so many layers later.
+std::string later(std::string name, int64_t layers) {
   const LayerDigits digits = layer_digits(name);
-  if (digits.layer < 0) return name;
-  return name.substr(0, digits.begin) + std::to_string(digits.layer + layers) +
-         name.substr(digits.end);
+  if (layers != 0 && digits.layer >= 0)
+    name.replace(digits.begin, digits.end - digits.begin, std::to_string(digits.layer + layers));
+  return name;
 }
 
 // Inputs have no layer; the digits in their names are extents.
@@ -54,11 +54,12 @@ int64_t layer_of(const Value& value) {
 class LayerBegins {
  public:
   template <typename Scoped>
-  LayerBegins(const std::vector<Scoped>& all, int64_t layers) {
-    for (int64_t layer = 0; layer < layers; ++layer)
-      begins_.push_back(std::ranges::find_if(all, [&](const Scoped& each) {
-                          return layer_digits(each.scope).layer == layer;
-                        }) - all.begin());
+  LayerBegins(const std::vector<Scoped>& all, int64_t layers)
+      : begins_(static_cast<size_t>(layers), std::ssize(all)) {
+    for (int64_t i = std::ssize(all); i-- > 0;) {
+      const int64_t layer = layer_digits(all[static_cast<size_t>(i)].scope).layer;
+      if (layer >= 0 && layer < layers) begins_[static_cast<size_t>(layer)] = i;
+    }
   }
 
   int64_t operator[](int64_t layer) const { return begins_[static_cast<size_t>(layer)]; }
@@ -92,13 +93,16 @@ class Repetition {
         few_(few),
         config_(all),
         nodes_(graph.nodes, few.layers),
-        origins_(graph.origins, few.layers) {}
+        origins_(graph.origins, few.layers),
+        series_(graph.values.size()) {}
 
   std::optional<Graph> run() {
     const int64_t more = config_.layers - few_.layers;
     if (!nodes_.are_even() || !origins_.are_even() || !are_alike() ||
         std::ssize(graph_.nodes) + more * nodes_.length() > kMostNodes)
       return std::nullopt;
+    all_.nodes.reserve(graph_.nodes.size() + static_cast<size_t>(more * nodes_.length()));
+    all_.origins.reserve(graph_.origins.size() + static_cast<size_t>(more * origins_.length()));
     add_named_values();
     add(0, nodes_[kFront], 0);
     add_origins(0, origins_[kFront], 0);
@@ -168,29 +172,35 @@ class Repetition {
   }
 
   void add_named_values() {
-    for (const Value& value : graph_.values) {
+    std::map<std::string, size_t> known;  // series by the name in layer 0
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const Value& value = graph_.values[i];
       if (value.producer != kNoNode) continue;
       const int64_t layer = layer_of(value);
+      series_[i] = known.try_emplace(moved_name(value, -layer), known.size()).first->second;
+      named_.resize(known.size());
       if (layer < kFront)
-        add_named(value, 0);
+        add_named(i, 0);
       else if (layer + 1 >= few_.layers)
-        add_named(value, config_.layers - few_.layers);
+        add_named(i, config_.layers - few_.layers);
       else
         for (int64_t to = kFront; to + 1 < config_.layers; ++to)
-          if (template_of(few_, config_.is_window(to)) == layer) add_named(value, to - layer);
+          if (template_of(few_, config_.is_window(to)) == layer) add_named(i, to - layer);
     }
   }
 
-  void add_named(const Value& value, int64_t layers) {
-    all_.values.push_back(value);
-    all_.values.back().name = moved_name(value, layers);
-    named_[all_.values.back().name] = static_cast<ValueId>(all_.values.size() - 1);
+  void add_named(size_t value, int64_t layers) {
+    const Value& old = graph_.values[value];
+    named_[series_[value]][layer_of(old) + layers] = static_cast<ValueId>(all_.values.size());
+    all_.values.push_back(old);
+    all_.values.back().name = moved_name(old, layers);
   }
 
   void add_origins(int64_t begin, int64_t end, int64_t layers) {
     for (int64_t i = begin; i < end; ++i) {
       all_.origins.push_back(graph_.origins[static_cast<size_t>(i)]);
-      if (layers > 0) all_.origins.back().scope = later(all_.origins.back().scope, layers);
+      std::string& scope = all_.origins.back().scope;
+      scope = later(std::move(scope), layers);
     }
   }
 
@@ -204,7 +214,7 @@ class Repetition {
         all_.values.back().producer = static_cast<NodeId>(all_.nodes.size());
         output = static_cast<ValueId>(all_.values.size() - 1);
       }
-      if (layers > 0) node.scope = later(node.scope, layers);
+      node.scope = later(std::move(node.scope), layers);
       for (Origin& origin : node.from)
         if (origin.id >= origins_[1])
           origin.id += static_cast<int32_t>(layers * origins_.length());
@@ -215,7 +225,10 @@ class Repetition {
   // An operand as it is so many layers later. What was made before the layers stays.
   ValueId moved(ValueId value, int64_t layers) const {
     const Value& old = graph_.value(value);
-    if (old.producer == kNoNode) return named_.at(moved_name(old, layers));
+    if (old.producer == kNoNode) {
+      const int64_t layer = layer_of(old);
+      return named_[series_[static_cast<size_t>(value)]].at(layer < 0 ? layer : layer + layers);
+    }
     const int64_t at = old.producer < nodes_[1] ? old.producer
                                                 : old.producer + layers * nodes_.length();
     return all_.nodes[static_cast<size_t>(at)].outputs[index(value)];
@@ -225,7 +238,9 @@ class Repetition {
   const models::ModelConfig &few_, &config_;
   const LayerBegins nodes_, origins_;
   Graph all_;
-  std::unordered_map<std::string, ValueId> named_;  // all_ has them
+  // Per named value of graph_: the series of values whose names differ only in their layer.
+  std::vector<size_t> series_;
+  std::vector<std::map<int64_t, ValueId>> named_;  // per series: the values of all_ by layer
 };
 
 }  // namespace
