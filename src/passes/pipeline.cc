@@ -261,11 +261,12 @@ Graph run_stage(Stage stage,
                 const Selection& selection,
                 PassContext& context,
                 std::vector<cost::PassRecord>* records) {
-  Graph current = graph;
+  std::optional<Graph> made;  // by the passes so far
   std::optional<cost::GraphCost> before;
   for (const Pass* pass : pipeline(context.own)) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
     context.number = selection.number(pass->name);
+    const Graph& current = made ? *made : graph;
     double begin = now_ns();
     Graph next = pass->run(current, context);
     double elapsed = now_ns() - begin;
@@ -279,9 +280,9 @@ Graph run_stage(Stage stage,
                           elapsed});
       before = after;
     }
-    current = std::move(next);
+    made = std::move(next);
   }
-  return current;
+  return made ? *std::move(made) : graph;
 }
 
 }  // namespace ridge::passes
