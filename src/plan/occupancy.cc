@@ -48,7 +48,8 @@ void Occupancy::walk(NodeId first, NodeId last, const Visit& visit) const {
 int64_t Occupancy::lowest_free(NodeId first, NodeId last, int64_t bytes) const {
   std::vector<const Ranges*> sets;
   walk(first, last, [&](size_t i, bool whole) {
-    sets.push_back(whole ? &segments_[i].sometime : &segments_[i].throughout);
+    const Ranges& taken = whole ? segments_[i].sometime : segments_[i].throughout;
+    if (!taken.empty()) sets.push_back(&taken);
   });
   // A set that moves the offset may have moved it into a range of another set.
   int64_t offset = 0;

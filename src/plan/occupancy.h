@@ -29,6 +29,7 @@ class Occupancy {
   // Disjoint ranges by address. Ranges that touch are one range.
   class Ranges {
    public:
+    bool empty() const { return ranges_.empty(); }
     void add(Range range);
     // The last range that overlaps `range`, or null.
     const Range* last_overlap(Range range) const;
