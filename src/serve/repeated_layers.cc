@@ -23,12 +23,16 @@ struct LayerDigits {
 };
 
 LayerDigits layer_digits(std::string_view name) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   for (size_t begin = 0; begin < name.size();) {
-    const size_t end = std::min(name.find_first_of("./", begin), name.size());
+    size_t end = begin;
+    bool has_only_digits = true;
+    for (; end < name.size() && name[end] != '.' && name[end] != '/'; ++end)
+      has_only_digits = has_only_digits && is_digit(name[end]);
     LayerDigits found{begin, end};
-    const auto [stop, error] =
-        std::from_chars(name.data() + begin, name.data() + end, found.layer);
-    if (end > begin && error == std::errc() && stop == name.data() + end) return found;
+    if (has_only_digits &&
+        std::from_chars(name.data() + begin, name.data() + end, found.layer).ec == std::errc())
+      return found;
     begin = end + 1;
   }
   return {};
