@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -39,6 +40,9 @@ constexpr size_t kMostSamples = 50;
 constexpr size_t kLeastSamples = 7;  // one more than the fewest whose interval reaches 95%
 constexpr double kPatience = 3;      // budgets that the least number of samples may take
 constexpr double kSampleNs = 200e3;  // shorter calls are repeated: a clock reading costs 30 ns
+// A sample ends with a wait. Where the host waits for a device, the device idles for some 10 us in
+// each sample, so samples are longer. A wait for nothing takes less than kNoWaitNs.
+constexpr double kNoWaitNs = 500, kWaitingSampleNs = 2e6;
 constexpr int64_t kMostCopies = 4096;
 
 // So many elements are drawn; larger operands repeat them. It is no power of two, so that the rows
@@ -249,12 +253,6 @@ void predict(const cost::CostedGraph& costed,
   point.level = level_of(costed.memory.owned_bytes(), ceilings.levels);
 }
 
-// A host that launches kernels one by one is faster or slower within seconds.
-void sample(measure::LaunchRate& rate) {
-  constexpr int kSamples = 5;
-  for (int i = 0; i < kSamples; ++i) rate.sample();
-}
-
 cost::Ceilings ceilings_now(const cost::Ceilings& ceilings, const measure::LaunchRate& rate) {
   return rate.samples().empty() ? ceilings : cost::at_launch_rate(ceilings, median(rate.samples()));
 }
@@ -348,9 +346,9 @@ class Running {
     for (const std::string& name : copied) copy_operand(name.substr(name.find('/') + 1), name);
   }
 
-  Summary time(const TrialSetting& setting) {
+  Summary time(const TrialSetting& setting, const std::function<void()>& between) {
     return time_repeatedly([this] { program_.run(0); }, [this] { program_.wait(); },
-                           setting.budget_ns, setting.is_stopped);
+                           setting.budget_ns, setting.is_stopped, between);
   }
 
   // Null if it was stopped.
@@ -431,7 +429,8 @@ std::string operand_types(const Graph& graph) {
 Summary time_repeatedly(const std::function<void()>& once,
                         const std::function<void()>& wait,
                         double budget_ns,
-                        const std::function<bool()>& is_stopped) {
+                        const std::function<bool()>& is_stopped,
+                        const std::function<void()>& between) {
   auto measured = [&](int64_t repeats) {
     const double ns = timed_ns([&] {
       for (int64_t i = 0; i < repeats; ++i) once();
@@ -439,16 +438,24 @@ Summary time_repeatedly(const std::function<void()>& once,
     });
     return ns / static_cast<double>(repeats);
   };
-  double one = std::max(measured(1), 1.0);  // lazy loading and page faults happen here
-  for (int i = 1; i < kWarmups && one < budget_ns && !is_stopped(); ++i)
-    one = std::max(measured(1), 1.0);
-  const int64_t repeats = std::max<int64_t>(1, std::llround(kSampleNs / one));
+  double one = 0, waited = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kWarmups && (i == 0 || (one < budget_ns && !is_stopped())); ++i) {
+    const double begin = now_ns();
+    once();  // lazy loading and page faults happen in the first
+    const double launched = now_ns();
+    wait();
+    const double end = now_ns();
+    one = std::max(end - begin, 1.0), waited = std::min(waited, end - launched);
+  }
+  const double sample_ns = waited < kNoWaitNs ? kSampleNs : kWaitingSampleNs;
+  const int64_t repeats = std::max<int64_t>(1, std::llround(sample_ns / one));
   std::vector<double> samples;
   const double start = now_ns();
   while (samples.size() < kMostSamples && !is_stopped()) {
     const double spent = now_ns() - start;
     if (!samples.empty() && spent > (samples.size() < kLeastSamples ? kPatience : 1.0) * budget_ns)
       break;
+    between();
     samples.push_back(measured(repeats));
   }
   return is_stopped() ? Summary{} : summarize(samples);
@@ -536,9 +543,8 @@ record::BenchPoint run_trial(const TrialGraph& trial,
     if (ceilings != nullptr && (copies > 1 || rate.matters()))
       costed = cost::count(plan::plan(prepared.graph, backend));
     Running running(trial, std::move(prepared), backend);
-    sample(rate);
-    point.time = running.time(setting);
-    sample(rate);
+    // A host that launches kernels one by one is faster or slower within seconds.
+    point.time = running.time(setting, [&rate] { rate.sample(); });
     if (costed) predict(*costed, copies, ceilings_now(*ceilings, rate), point);
     const double n = static_cast<double>(copies);
     point.time.median /= n, point.time.low /= n, point.time.high /= n;

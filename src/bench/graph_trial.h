@@ -82,10 +82,13 @@ void fill_operand(runtime::Store& store, const std::string& name, const Fill& fi
 std::string operand_types(const Graph& graph);
 
 // Times `once`, which is called until the budget is spent: at least 7 times, unless that takes more
-// than three budgets. `wait` is called after each sample. No samples if it was stopped.
-Summary time_repeatedly(const std::function<void()>& once,
-                        const std::function<void()>& wait,
-                        double budget_ns,
-                        const std::function<bool()>& is_stopped);
+// than three budgets. `wait` is called after each sample, and `between` before it, which is not
+// timed. No samples if it was stopped.
+Summary time_repeatedly(
+    const std::function<void()>& once,
+    const std::function<void()>& wait,
+    double budget_ns,
+    const std::function<bool()>& is_stopped,
+    const std::function<void()>& between = [] {});
 
 }  // namespace ridge::bench
