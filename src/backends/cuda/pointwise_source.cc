@@ -23,18 +23,19 @@ struct alignas(sizeof(T) * N) Vector { T at[N]; };
 // NaN, which compares with nothing, stays NaN.
 __device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float smaller(float a, float b) { return a < b || a != a ? a : b; }
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
-__device__ __forceinline__ float gelu_tanh(float x) {
-  return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
+// What is rounded to bf16 uses the faster exponential and division.
+template <bool is_rounded>
+__device__ __forceinline__ float exponential(float x) { return is_rounded ? __expf(x) : expf(x); }
+template <bool is_rounded>
+__device__ __forceinline__ float sigmoid(float x) {
+  return is_rounded ? __fdividef(1.0f, 1.0f + __expf(-x)) : 1.0f / (1.0f + expf(-x));
 }
-__device__ __forceinline__ float silu_backward(float x, float dy) {
-  float s = sigmoid(x);
-  return dy * s * (1.0f + x * (1.0f - s));
-}
-__device__ __forceinline__ float gelu_tanh_backward(float x, float dy) {
-  float t = tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x));
-  float slope = 0.7978845608028654f * (1.0f + 3.0f * 0.044715f * x * x);
-  return dy * (0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope);
+// The tanh form of GELU is x sigmoid(u), since (1 + tanh(u / 2)) / 2 = sigmoid(u).
+__device__ __forceinline__ float gelu_argument(float x) { return x * fmaf(x * x, 0.07135481627260025f, 1.5957691216057308f); }
+__device__ __forceinline__ float gelu_slope(float x) { return fmaf(x * x, 0.21406444881780076f, 1.5957691216057308f); }
+// dy times the derivative of x sigmoid(u), with s = sigmoid(u).
+__device__ __forceinline__ float gate_gradient(float x, float dy, float s, float slope) {
+  return dy * fmaf(x * s, (1.0f - s) * slope, s);
 }
 )";
 
@@ -72,11 +73,17 @@ Domain joined(const Shape& shape, const std::vector<const PointwiseAccess*>& ope
 }
 
 // Elements per thread: 16 bytes of the narrowest type if every operand is contiguous or repeats
-// along the innermost axis and every vector is aligned to its size; fewer otherwise.
-int vector_width(const Domain& d, const std::vector<const PointwiseAccess*>& operands) {
+// along the innermost axis and every vector is aligned to its size; fewer otherwise. fp32 results
+// are stored by 16 bytes a thread too: a warp that stores 32 bytes a thread writes half of each
+// sector at a time, which takes an eighth longer.
+int vector_width(const Domain& d,
+                 const std::vector<const PointwiseAccess*>& operands,
+                 const std::vector<PointwiseAccess>& outputs) {
   int64_t narrowest = 4;
   for (const PointwiseAccess* operand : operands)
     narrowest = std::min(narrowest, storage_bytes(operand->dtype, 1));
+  for (const PointwiseAccess& output : outputs)
+    narrowest = std::max(narrowest, storage_bytes(output.dtype, 1));
   for (int64_t width = 16 / narrowest; width > 1; width /= 2) {
     bool fits = d.extents.back() % width == 0;
     for (size_t i = 0; i < operands.size() && fits; ++i) {
@@ -106,6 +113,7 @@ std::string literal(float value) {
 }
 
 std::string expression(const PointwiseInstruction& i) {
+  const char* rounded = i.stored_as == DType::kBF16 ? "<true>" : "<false>";
   std::string a = fmt::format("r{}", i.a), b = fmt::format("r{}", i.b), p = literal(i.parameter);
   switch (i.function) {
     case Pointwise::kAdd:
@@ -125,7 +133,7 @@ std::string expression(const PointwiseInstruction& i) {
     case Pointwise::kSquare:
       return a + " * " + a;
     case Pointwise::kExp:
-      return "expf(" + a + ")";
+      return fmt::format("exponential{}({})", rounded, a);
     case Pointwise::kLog:
       return "logf(" + a + ")";
     case Pointwise::kTanh:
@@ -137,7 +145,7 @@ std::string expression(const PointwiseInstruction& i) {
     case Pointwise::kReciprocal:
       return "1.0f / " + a;
     case Pointwise::kSigmoid:
-      return "sigmoid(" + a + ")";
+      return fmt::format("sigmoid{}({})", rounded, a);
     case Pointwise::kSin:
       return "sinf(" + a + ")";
     case Pointwise::kCos:
@@ -153,13 +161,14 @@ std::string expression(const PointwiseInstruction& i) {
     case Pointwise::kStep:
       return a + " > 0.0f ? 1.0f : 0.0f";
     case Pointwise::kSilu:
-      return a + " * sigmoid(" + a + ")";
+      return fmt::format("{0} * sigmoid{1}({0})", a, rounded);
     case Pointwise::kGeluTanh:
-      return "gelu_tanh(" + a + ")";
+      return fmt::format("{0} * sigmoid{1}(gelu_argument({0}))", a, rounded);
     case Pointwise::kSiluBackward:
-      return "silu_backward(" + a + ", " + b + ")";
+      return fmt::format("gate_gradient({0}, {1}, sigmoid{2}({0}), 1.0f)", a, b, rounded);
     case Pointwise::kGeluTanhBackward:
-      return "gelu_tanh_backward(" + a + ", " + b + ")";
+      return fmt::format("gate_gradient({0}, {1}, sigmoid{2}(gelu_argument({0})), gelu_slope({0}))",
+                         a, b, rounded);
     case Pointwise::kCast:
       return a;
   }
@@ -269,7 +278,7 @@ GeneratedKernel generate(const PointwiseProgram& program,
   for (const PointwiseAccess& input : inputs) operands.push_back(&input);
   for (const PointwiseAccess& output : outputs) operands.push_back(&output);
   Domain d = joined(domain, operands);
-  int width = vector_width(d, operands);
+  int width = vector_width(d, operands, outputs);
   std::string text = kPrelude;
   text +=
       fmt::format("extern \"C\" __global__ void __launch_bounds__({}) generated_pointwise({}) {{\n",
