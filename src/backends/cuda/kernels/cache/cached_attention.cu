@@ -308,8 +308,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // Tokens that share their tile (64 tokens) with no other token of their sequence, as those of
 // sequences that generate do in a batch with a prompt; flash_attention_cached_kernel leaves them
-// out. Mapping: one block per token and kGroup heads, the heads of a token next to each other.
-// Bound: as above; the block of another token ends after one read of its tile's slots.
+// out. Mapping: one block per slot and kGroup heads, the heads of a slot next to each other. Bound:
+// as above; a block without a lone token ends after a search of the slots.
 template <int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     lone_tokens_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
@@ -318,11 +318,10 @@ __global__ void __launch_bounds__(kThreads)
   let_next_start();
   wait_for_grids();
   const auto blocks = static_cast<unsigned>(head_blocks<kGroup>(p));
-  const int64_t token = blockIdx.x / blocks;
-  const int32_t position = live_position(p.cells, token);
-  if (position < 0 || has_company(p.cells, token)) return;
-  attend<T, T, kTeam, kGroup, kWhole>(p, scratch, BlockHeads<kGroup>(p, blockIdx.x % blocks), token,
-                                      position, 0, 1);
+  const BlockHeads<kGroup> block(p, blockIdx.x % blocks);
+  visit_lone_tokens(p.cells, blockIdx.x / blocks, [&](int64_t token, int32_t position) {
+    attend<T, T, kTeam, kGroup, kWhole>(p, scratch, block, token, position, 0, 1);
+  });
 }
 
 // Lanes that hold a head. Only a few variants are compiled.
@@ -357,7 +356,7 @@ cudaError_t launch_own_quants(const CachedAttention<uint16_t, int8_t>& call, cud
 
 template <int kTeam, int kGroup>
 cudaError_t launch_lone_tokens(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(call.cells.tokens * head_blocks<kGroup>(call)));
+  const dim3 grid(static_cast<unsigned>(lone_blocks(call.cells) * head_blocks<kGroup>(call)));
   return launch_early(lone_tokens_kernel<kTeam, kGroup, (kGroup <= 2)>, grid, kThreads, 0, stream,
                       call);
 }

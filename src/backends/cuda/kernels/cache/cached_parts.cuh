@@ -4,6 +4,8 @@
 // combined.
 #pragma once
 
+#include <algorithm>
+
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/softmax/softmax_online.cuh"
@@ -176,6 +178,54 @@ __device__ __forceinline__ bool has_company(const CacheCells& cells, int64_t tok
                           other != token && live_position(cells, other) >= 0 &&
                           cells.slots[other] == cells.slots[token];
   return __syncthreads_or(is_company) != 0;
+}
+
+// The blocks, of each group of heads, that share a launch's lone tokens: those without another
+// token of their sequence in their tile.
+inline int64_t lone_blocks(const CacheCells& cells) {
+  return std::min(cells.slot_count, cells.tokens);
+}
+
+// Calls attend(token, position) for the lone tokens of a slot, or for one token where there are
+// more slots than tokens: most of many tokens are of prompts and not lone. Called by all threads of
+// a block, at most kMostLoneThreads.
+inline constexpr int kMostLoneThreads = 256;
+template <typename Attend>
+__device__ __forceinline__ void visit_lone_tokens(const CacheCells& cells,
+                                                  int64_t block,
+                                                  const Attend& attend) {
+  constexpr int kTile = static_cast<int>(kCachedAttentionTileTokens), kAtOnce = 16;
+  if (cells.slot_count >= cells.tokens) {
+    const int32_t position = live_position(cells, block);
+    if (position >= 0 && !has_company(cells, block)) attend(block, position);
+    return;
+  }
+  __shared__ int64_t found[kMostLoneThreads];
+  __shared__ int count;
+  // Each thread searches a tile.
+  for (int64_t first = 0; first < cells.tokens; first += int64_t{kTile} * blockDim.x) {
+    if (threadIdx.x == 0) count = 0;
+    __syncthreads();
+    const int64_t begin = first + int64_t{kTile} * threadIdx.x,
+                  end = min(begin + kTile, cells.tokens);
+    int64_t last = 0;
+    int own = 0;
+    for (int64_t some = begin; some < end && own < 2; some += kAtOnce) {
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int64_t token = min(some + i, end - 1);
+        const bool is_in_slot = cells.slots[token] == block && live_position(cells, token) >= 0;
+        if (some + i < end && is_in_slot) ++own, last = token;
+      }
+    }
+    if (own == 1) found[atomicAdd(&count, 1)] = last;
+    __syncthreads();
+    for (int i = 0; i < count; ++i) {
+      attend(found[i], live_position(cells, found[i]));
+      __syncthreads();  // the next token takes the same shared memory
+    }
+    __syncthreads();
+  }
 }
 
 // The results of a block's ways through its keys: of each head its maximum, its sum and its

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many tokens over a KV cache in bf16, or in quants of 8 bits with scales, on
-// mma.sync: chunks of prompts, any mix of sequences. A few tokens, and the only token of a sequence
-// in a tile, are computed in cached_attention.cu.
+// Attention of many tokens over a KV cache in bf16, or in quants of 8 bits with scales: chunks of
+// prompts, any mix of sequences. A few tokens, and the only token of a sequence in a tile, are
+// computed in cached_attention.cu.
 //
 // A block owns 64 tokens of one head. For each sequence among them it iterates over the keys that
 // any of its tokens attends to, 64 at a time with the online softmax, and loads the next keys
-// meanwhile. Quants are widened in shared memory; scales multiply scores and weights. Bound: 4 E
-// FLOPs per visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds
-// of that rate.
+// meanwhile. Quants are widened in shared memory; scales multiply scores and weights. Products are
+// those of a warpgroup (wgmma) on Hopper and those of warps (mma.sync) elsewhere; both have the
+// same accumulators. Bound: 4 E FLOPs per visited pair; with products of warps, shared memory
+// delivers the operands at two thirds of the rate of mma.sync.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/quants.cuh"
+#include "backends/cuda/kernels/gemm/wgmma_product.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -20,44 +23,141 @@ using namespace tensor;
 
 constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
-static_assert(kRows == kCachedAttentionTileTokens);
+static_assert(kRows == kCachedAttentionTileTokens && kRows == kKeys);  // all tiles have 64 rows
 
-// Stages of keys and values: two if two blocks then still fit on a multiprocessor.
+// Products of warps: each has 16 rows of queries. Rows of a tile are padded. kStages of keys and
+// values arrive at a time: so many that two blocks fit on a multiprocessor.
 template <int kE>
-inline constexpr int kStages = kE > 128 ? 1 : 2;
+struct WarpProducts {
+  static constexpr int kStages = kE > 128 ? 1 : 2;
+  static constexpr int kStride = Tile<Bf16, kE>::kStride;
+  struct alignas(16) Operand {
+    Bf16 elements[kKeys * kStride];
+    static __device__ __forceinline__ int place(int row, int column) {
+      return row * kStride + column;
+    }
+  };
+  static __device__ __forceinline__ void publish() {}
+
+  // s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
+  // operand.
+  static __device__ __forceinline__ void scores(const Operand& queries,
+                                                const Operand& keys,
+                                                float (&s)[kTiles][4],
+                                                Lane l) {
+    const Bf16* own = left_address(queries.elements + l.row * kStride, kStride);
+    const Bf16* streamed = right_address(keys.elements, kStride);
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
+    }
+#pragma unroll
+    for (int step = 0; step < kE / 16; ++step)
+      add_products(s, own + 16 * step, streamed + 16 * step, kStride);
+  }
+  static __device__ __forceinline__ void add_values(const float (&s)[kTiles][4],
+                                                    const Operand& values,
+                                                    float (&out)[kE / 8][4],
+                                                    Lane l) {
+    add_weighted<Bf16, kE, kTiles>(s, values.elements, out, l);
+  }
+};
+
+// Products of a warpgroup, which reads keys and values once for all queries. Tiles have the layout
+// of wgmma_product.cuh.
+template <int kE>
+struct WarpgroupProducts {
+  static constexpr int kStages = kE > 128 ? 1 : 2;
+  struct alignas(hopper::kAtomBytes) Operand {
+    Bf16 elements[kKeys * kE];
+    static __device__ __forceinline__ int place(int row, int column) {
+      constexpr int kChunk = hopper::kChunkColumns;
+      return (column / kChunk * kKeys + row) * kChunk + (column % kChunk / 8 ^ row % 8) * 8 +
+             column % 8;
+    }
+  };
+  // Call after this thread's writes of operands and before the barrier behind which they are read.
+  static __device__ __forceinline__ void publish() { hopper::shared_writes_to_async(); }
+
+  static __device__ __forceinline__ void scores(const Operand& queries,
+                                                const Operand& keys,
+                                                float (&s)[kTiles][4],
+                                                Lane) {
+    const uint64_t q = hopper::by_columns(hopper::shared_address(queries.elements)),
+                   k = hopper::by_columns(hopper::shared_address(keys.elements));
+    auto& sums = reinterpret_cast<float(&)[4 * kTiles]>(s);
+    hopper::product_fence();
+#pragma unroll
+    for (int i = 0; i < kE / 16; ++i)
+      hopper::Product<kKeys>::template shared<0, 0>(sums, q + hopper::column_step<kRows>(i),
+                                                    k + hopper::column_step<kKeys>(i), i != 0);
+    hopper::product_commit();
+    hopper::product_wait<0>();
+    hopper::pin(sums);
+  }
+  static __device__ __forceinline__ void add_values(const float (&s)[kTiles][4],
+                                                    const Operand& values,
+                                                    float (&out)[kE / 8][4],
+                                                    Lane) {
+    const uint64_t v = hopper::by_rows(hopper::shared_address(values.elements), kKeys);
+    auto& sums = reinterpret_cast<float(&)[kE / 2]>(out);
+    uint32_t weights[kKeys / 16][4];
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i) Product<Bf16>::weights(weights[i], s, i);
+    hopper::product_fence();
+#pragma unroll
+    for (int i = 0; i < kKeys / 16; ++i)
+      hopper::Product<kE>::template registers<1>(sums, weights[i], v + hopper::row_step(i), 1);
+    hopper::product_commit();
+    hopper::product_wait<0>();
+    hopper::pin(sums);
+  }
+};
 
 // Keys and values as they arrive. Products read a stage of bf16 where it lies, and of quants after
 // they are widened.
-template <int kE, typename C>
+template <class P, int kE, typename C>
 struct Arrivals {
-  static constexpr int kStride = Tile<Bf16, kE>::kStride;
-  Bf16 keys[kStages<kE>][kKeys * kStride];
-  Bf16 values[kStages<kE>][kKeys * kStride];
+  using Operand = typename P::Operand;
+  Operand keys[P::kStages], values[P::kStages];
 
-  __device__ __forceinline__ Bf16* tile_of_keys(int stage) { return keys[stage]; }
-  __device__ __forceinline__ Bf16* tile_of_values(int stage) { return values[stage]; }
+  __device__ __forceinline__ Bf16* key(int stage, int row, int column) {
+    return keys[stage].elements + Operand::place(row, column);
+  }
+  __device__ __forceinline__ Bf16* value(int stage, int row, int column) {
+    return values[stage].elements + Operand::place(row, column);
+  }
+  __device__ __forceinline__ const Operand& tile_of_keys(int stage) const { return keys[stage]; }
+  __device__ __forceinline__ const Operand& tile_of_values(int stage) const {
+    return values[stage];
+  }
 };
-template <int kE>
+template <class P, int kE>
 struct QuantArrivals {
-  static constexpr int kStride = kE;
-  alignas(16) uint8_t keys[kStages<kE>][kKeys * kE];
-  alignas(16) uint8_t values[kStages<kE>][kKeys * kE];
-  float key_scales[kStages<kE>][kKeys], value_scales[kStages<kE>][kKeys];
-  Bf16 wide_keys[kKeys * Tile<Bf16, kE>::kStride];
-  Bf16 wide_values[kKeys * Tile<Bf16, kE>::kStride];
+  typename P::Operand wide_keys, wide_values;
+  alignas(16) uint8_t keys[P::kStages][kKeys * kE];
+  alignas(16) uint8_t values[P::kStages][kKeys * kE];
+  float key_scales[P::kStages][kKeys], value_scales[P::kStages][kKeys];
 
-  __device__ __forceinline__ Bf16* tile_of_keys(int) { return wide_keys; }
-  __device__ __forceinline__ Bf16* tile_of_values(int) { return wide_values; }
+  __device__ __forceinline__ uint8_t* key(int stage, int row, int column) {
+    return keys[stage] + row * kE + column;
+  }
+  __device__ __forceinline__ uint8_t* value(int stage, int row, int column) {
+    return values[stage] + row * kE + column;
+  }
+  __device__ __forceinline__ const auto& tile_of_keys(int) const { return wide_keys; }
+  __device__ __forceinline__ const auto& tile_of_values(int) const { return wide_values; }
 };
-template <int kE>
-struct Arrivals<kE, int8_t> : QuantArrivals<kE> {};
-template <int kE>
-struct Arrivals<kE, F8E4M3> : QuantArrivals<kE> {};
+template <class P, int kE>
+struct Arrivals<P, kE, int8_t> : QuantArrivals<P, kE> {};
+template <class P, int kE>
+struct Arrivals<P, kE, F8E4M3> : QuantArrivals<P, kE> {};
 
-template <int kE, typename C>
+template <class P, int kE, typename C>
 struct Shared {
-  Bf16 queries[kRows * Tile<Bf16, kE>::kStride];
-  Arrivals<kE, C> arrivals;
+  typename P::Operand queries;
+  Arrivals<P, kE, C> arrivals;
   int32_t positions[kRows];  // -1: padding
   int32_t slots[kRows];
 };
@@ -70,10 +170,8 @@ struct Members {
 
 // Removes the tokens of the next sequence from `left`. Called by whole warps, with the same result
 // in each.
-template <int kE, typename C>
-__device__ __forceinline__ Members take_members(const Shared<kE, C>& shared,
-                                                int64_t reach,
-                                                uint64_t& left) {
+template <class S>
+__device__ __forceinline__ Members take_members(const S& shared, int64_t reach, uint64_t& left) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   Members m;
   m.sequence = take_sequence(shared.slots, left);
@@ -89,49 +187,52 @@ __device__ __forceinline__ Members take_members(const Shared<kE, C>& shared,
   return m;
 }
 
-template <int kE, typename C>
-__device__ __forceinline__ void fetch_keys(Shared<kE, C>& shared,
+template <class P, int kE, typename C>
+__device__ __forceinline__ void fetch_keys(Shared<P, kE, C>& shared,
                                            const CachedAttention<uint16_t, C>& p,
                                            const SlotCells& cells,
                                            const Members& m,
                                            int64_t kv_head,
                                            int tile) {
-  using To = Arrivals<kE, C>;
   constexpr int kVector = 16 / static_cast<int>(sizeof(C)), kVectors = kE / kVector;
   constexpr int kEach = kKeys * kVectors / kThreads;
   static_assert(kThreads % kVectors == 0);  // a thread keeps its column
   constexpr int kRowsApart = kThreads / kVectors;
-  const int stage = tile % kStages<kE>;
+  const int stage = tile % P::kStages;
   const auto head_size = static_cast<int>(p.keys.head_size);
   const int first_row = static_cast<int>(threadIdx.x) / kVectors,
             column = static_cast<int>(threadIdx.x) % kVectors * kVector;
   const int64_t width = p.keys.kv_heads * head_size, own = kv_head * head_size + column;
   // One remainder per tile; a ring that is shorter than a tile needs one per key.
-  const uint32_t cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
-  const bool wraps_once = cells.ring >= kKeys;
-  auto place_of = [&](int row) {
-    uint32_t at_cell = cell + static_cast<uint32_t>(row);
-    if (at_cell >= cells.ring) at_cell = wraps_once ? at_cell - cells.ring : at_cell % cells.ring;
-    return cells.place(at_cell);
+  const uint32_t first_cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
+  const auto cell_of = [&](int row) {
+    const uint32_t cell = first_cell + static_cast<uint32_t>(row);
+    if (cells.ring < kKeys) return cell % cells.ring;
+    return cell >= cells.ring ? cell - cells.ring : cell;
   };
-  auto is_seen = [&](int row) {
+  const auto is_seen = [&](int row) {
     const int32_t key = tile * kKeys + row;
     return key >= m.first_key && key <= m.last_key;
   };
-  To& to = shared.arrivals;
+  uint32_t cell[kEach];
+  int64_t rows[kEach];
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) cell[k] = cell_of(first_row + k * kRowsApart);
+  cells.find_rows(cell, rows);
+  auto& to = shared.arrivals;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     const int row = first_row + k * kRowsApart;
     const bool inside = is_seen(row) && column < head_size;
-    const int64_t at = inside ? place_of(row).row() * width + own : 0;
-    copy_async(&to.keys[stage][row * To::kStride + column], p.keys.data + at, inside);
-    copy_async(&to.values[stage][row * To::kStride + column], p.values.data + at, inside);
+    const int64_t at = inside ? rows[k] * width + own : 0;
+    copy_async(to.key(stage, row, column), p.keys.data + at, inside);
+    copy_async(to.value(stage, row, column), p.values.data + at, inside);
   }
   if constexpr (kIsQuant<C>) {
     static_assert(kThreads == 2 * kKeys);
     const int row = static_cast<int>(threadIdx.x) % kKeys;
     const bool is_key = static_cast<int>(threadIdx.x) < kKeys, inside = is_seen(row);
-    const int64_t at = inside ? place_of(row).scale(p.keys, kv_head) : 0;
+    const int64_t at = inside ? cells.place(cell_of(row)).scale(p.keys, kv_head) : 0;
     copy_scale_async(&(is_key ? to.key_scales : to.value_scales)[stage][row],
                      (is_key ? p.keys : p.values).scales + at, inside);
   }
@@ -139,10 +240,11 @@ __device__ __forceinline__ void fetch_keys(Shared<kE, C>& shared,
 }
 
 // Widens the quants of a stage. Called between barriers by all threads of a block.
-template <int kE, typename C>
-__device__ __forceinline__ void widen_keys(Arrivals<kE, C>& arrivals, int stage) {
+template <class P, int kE, typename C>
+__device__ __forceinline__ void widen_keys(Arrivals<P, kE, C>& arrivals, int stage) {
+  using To = typename P::Operand;
   constexpr int kVectors = kE / 16, kEach = kKeys * kVectors / kThreads;
-  auto widen_vector = [](const uint8_t* from, Bf16* to) {
+  auto widen_vector = [](const uint8_t* from, To& to, int row, int column) {
     const uint4 vector = *reinterpret_cast<const uint4*>(from);
     const uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
     uint32_t wide[8];
@@ -151,17 +253,17 @@ __device__ __forceinline__ void widen_keys(Arrivals<kE, C>& arrivals, int stage)
       wide[2 * i] = widen<0, 1>(words[i], C{});
       wide[2 * i + 1] = widen<2, 3>(words[i], C{});
     }
-    auto* vectors = reinterpret_cast<uint4*>(to);
-    vectors[0] = make_uint4(wide[0], wide[1], wide[2], wide[3]);
-    vectors[1] = make_uint4(wide[4], wide[5], wide[6], wide[7]);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      *reinterpret_cast<uint4*>(to.elements + To::place(row, column + 8 * half)) =
+          make_uint4(wide[4 * half], wide[4 * half + 1], wide[4 * half + 2], wide[4 * half + 3]);
   };
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
     const int i = static_cast<int>(threadIdx.x) + k * kThreads;
     const int row = i / kVectors, column = i % kVectors * 16;
-    const int to = row * Tile<Bf16, kE>::kStride + column;
-    widen_vector(arrivals.keys[stage] + row * kE + column, arrivals.wide_keys + to);
-    widen_vector(arrivals.values[stage] + row * kE + column, arrivals.wide_values + to);
+    widen_vector(arrivals.key(stage, row, column), arrivals.wide_keys, row, column);
+    widen_vector(arrivals.value(stage, row, column), arrivals.wide_values, row, column);
   }
 }
 
@@ -173,26 +275,6 @@ __device__ __forceinline__ void scale_columns(float (&s)[kTiles][4], const float
 #pragma unroll
     for (int c = 0; c < 4; ++c) s[j][c] *= c % 2 == 0 ? pair.x : pair.y;
   }
-}
-
-// s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
-// operand.
-template <int kE>
-__device__ __forceinline__ void scores(const Bf16* queries,
-                                       const Bf16* keys,
-                                       float (&s)[kTiles][4],
-                                       Lane l) {
-  constexpr int kStride = Tile<Bf16, kE>::kStride;
-  const Bf16* own = left_address(queries + l.row * kStride, kStride);
-  const Bf16* streamed = right_address(keys, kStride);
-#pragma unroll
-  for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
-  }
-#pragma unroll
-  for (int step = 0; step < kE / 16; ++step)
-    add_products(s, own + 16 * step, streamed + 16 * step, kStride);
 }
 
 template <int kE>
@@ -241,8 +323,8 @@ struct OwnRows {
   int32_t position[2];
 };
 
-template <int kE, typename C>
-__device__ __forceinline__ void iterate_keys(Shared<kE, C>& shared,
+template <class P, int kE, typename C>
+__device__ __forceinline__ void iterate_keys(Shared<P, kE, C>& shared,
                                              const CachedAttention<uint16_t, C>& p,
                                              const Members& m,
                                              int64_t kv_head,
@@ -259,23 +341,28 @@ __device__ __forceinline__ void iterate_keys(Shared<kE, C>& shared,
   const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
   const float to_log2 = p.scale * kLog2E;
   __syncthreads();  // the tiles of the previous sequence have been read
-  fetch_keys(shared, p, cells, m, kv_head, begin);
+  constexpr int kStages = P::kStages, kAhead = kStages > 1 ? kStages - 1 : 1;
+  auto fetch = [&](int tile) {
+    if (tile < end)
+      fetch_keys(shared, p, cells, m, kv_head, tile);
+    else
+      commit_copies();  // one group for each tile
+  };
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i) fetch(begin + i);
   for (int tile = begin; tile < end; ++tile) {
-    if (kStages<kE> == 2 && tile + 1 < end) {
-      fetch_keys(shared, p, cells, m, kv_head, tile + 1);
-      wait_for_copies<1>();
-    } else {
-      wait_for_copies<0>();
-    }
-    __syncthreads();
-    const int stage = tile % kStages<kE>;
+    const int stage = tile % kStages;
+    wait_for_copies<kAhead - 1>();
     auto& arrivals = shared.arrivals;
     if constexpr (kIsQuant<C>) {
-      widen_keys(arrivals, stage);
       __syncthreads();
+      widen_keys(arrivals, stage);
     }
+    P::publish();
+    __syncthreads();  // also behind the reads of the stage that is filled next
+    if constexpr (kStages > 1) fetch(tile + kAhead);
     float s[kTiles][4];
-    scores<kE>(shared.queries, arrivals.tile_of_keys(stage), s, l);
+    P::scores(shared.queries, arrivals.tile_of_keys(stage), s, l);
     if constexpr (kIsQuant<C>) scale_columns(s, arrivals.key_scales[stage], l);
     // Almost all tiles need no mask.
     const int32_t first_key = tile * kKeys;
@@ -294,16 +381,18 @@ __device__ __forceinline__ void iterate_keys(Shared<kE, C>& shared,
     }
     online_softmax<kE>(s, state, to_log2);
     if constexpr (kIsQuant<C>) scale_columns(s, arrivals.value_scales[stage], l);
-    add_weighted<Bf16, kE, kTiles>(s, arrivals.tile_of_values(stage), state.out, l);
-    __syncthreads();
-    if (kStages<kE> == 1 && tile + 1 < end) fetch_keys(shared, p, cells, m, kv_head, tile + 1);
+    P::add_values(s, arrivals.tile_of_values(stage), state.out, l);
+    if constexpr (kStages == 1) {
+      __syncthreads();
+      fetch(tile + kAhead);
+    }
   }
 }
 
 // Whether the tile has two tokens of a sequence, or padding, whose rows are cleared. Called by all
 // threads of a block.
-template <int kE, typename C>
-__device__ __forceinline__ bool has_work(const Shared<kE, C>& shared, int tokens) {
+template <class S>
+__device__ __forceinline__ bool has_work(const S& shared, int tokens) {
   static_assert(kThreads == 2 * kRows);
   const int own = static_cast<int>(threadIdx.x) % kRows,
             others = static_cast<int>(threadIdx.x) / kRows * (kRows / 2);
@@ -315,11 +404,27 @@ __device__ __forceinline__ bool has_work(const Shared<kE, C>& shared, int tokens
   return __syncthreads_or(any) != 0;
 }
 
-template <int kE, typename C>
-__global__ void __launch_bounds__(kThreads, 2)
-    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t, C> p) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  auto& shared = *reinterpret_cast<Shared<kE, C>*>(memory);
+// Starts to copy the queries, with the first keys.
+template <class P, int kE, typename C>
+__device__ __forceinline__ void fetch_queries(Shared<P, kE, C>& shared,
+                                              const HeadRows<const Bf16>& q,
+                                              int tokens,
+                                              int head_size) {
+  constexpr int kVectors = kE / 8;
+#pragma unroll
+  for (int k = 0; k < kRows * kVectors / kThreads; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kThreads;
+    const int row = i / kVectors, column = i % kVectors * 8;
+    const bool inside = row < tokens && column < head_size;
+    copy_async(shared.queries.elements + P::Operand::place(row, column),
+               q.data + (inside ? row * q.stride + column : 0), inside);
+  }
+}
+
+template <class P, int kE, typename C>
+__device__ __forceinline__ void attend(const CachedAttention<uint16_t, C>& p) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<Shared<P, kE, C>*>(memory);
   const Lane l;
   let_next_start();
   if (!p.is_ready_early) wait_for_grids();
@@ -344,14 +449,13 @@ __global__ void __launch_bounds__(kThreads, 2)
       reinterpret_cast<const Bf16*>(p.q.data) + first * p.q.token_stride + head * p.q.head_stride,
       p.q.token_stride};
   const auto head_size = static_cast<int>(p.keys.head_size);
-  Tile<Bf16, kE>::template load<kRows>(shared.queries, q, 0, tokens - first, head_size);
-  __syncthreads();
+  fetch_queries(shared, q, tokens - first, head_size);
   uint64_t left = live_tokens(shared.positions);
   State<kE> state;
   while (left != 0) {
     const Members members = take_members(shared, p.reach, left);
     if (__popcll(members.sequence.tokens) == 1) continue;  // launch_cached_attention_of_lone_tokens
-    iterate_keys(shared, p, members, kv_head, state, l);
+    iterate_keys<P>(shared, p, members, kv_head, state, l);
   }
   float inverse[2];
 #pragma unroll
@@ -366,9 +470,23 @@ __global__ void __launch_bounds__(kThreads, 2)
 }
 
 template <int kE, typename C>
-cudaError_t launch(const CachedAttention<uint16_t, C>& call, cudaStream_t stream) {
-  const auto kernel = flash_attention_cached_kernel<kE, C>;
-  constexpr int kBytes = static_cast<int>(sizeof(Shared<kE, C>));
+__global__ void __launch_bounds__(kThreads, 2)
+    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t, C> p) {
+  attend<WarpProducts<kE>, kE>(p);
+}
+template <int kE, typename C>
+__global__ void __launch_bounds__(kThreads, 2)
+    flash_attention_cached_hopper_kernel(const __grid_constant__ CachedAttention<uint16_t, C> p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  attend<WarpgroupProducts<kE>, kE>(p);
+#else
+  __trap();
+#endif
+}
+
+template <class P, int kE, typename C, typename Kernel>
+cudaError_t launch(Kernel kernel, const CachedAttention<uint16_t, C>& call, cudaStream_t stream) {
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<P, kE, C>));
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
@@ -386,8 +504,14 @@ cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t, C>& ca
   if (head_size % vector != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  return with_padded_head(
-      head_size, [&](auto padded) { return launch<decltype(padded)::value>(call, stream); });
+  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  return with_padded_head(head_size, [&](auto padded) {
+    constexpr int kE = decltype(padded)::value;
+    return has_warpgroups
+               ? launch<WarpgroupProducts<kE>, kE>(flash_attention_cached_hopper_kernel<kE, C>,
+                                                   call, stream)
+               : launch<WarpProducts<kE>, kE>(flash_attention_cached_kernel<kE, C>, call, stream);
+  });
 }
 
 template cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>&, cudaStream_t);

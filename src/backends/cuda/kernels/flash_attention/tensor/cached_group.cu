@@ -266,23 +266,20 @@ __global__ void __launch_bounds__(32 * kWarps, 4 * kMostBlocks<kE, C> / kWarps)
   note_bad_cells(p.cells);
 }
 
-// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per token and
-// kMostGroup heads, the heads of a token next to each other. Bound: memory; the block of another
-// token ends after one read of its tile's slots.
+// The tokens that launch_flash_attention_cached leaves out. Mapping: one block per slot and
+// kMostGroup heads, the heads of a slot next to each other. Bound: memory; a block without a lone
+// token ends after a search of the slots.
 template <int kE, typename C, int kWarps>
 __global__ void __launch_bounds__(32 * kWarps, 4 * kMostBlocks<kE, C> / kWarps)
     lone_group_kernel(const __grid_constant__ CachedAttention<uint16_t, C> p) {
   let_next_start();
   if (!p.is_ready_early) wait_for_grids();
   const auto blocks = static_cast<unsigned>(head_blocks<kMostGroup>(p));
-  const int64_t token = blockIdx.x / blocks;
-  const int32_t position = live_position(p.cells, token);
-  if (position < 0 || has_company(p.cells, token)) {
-    wait_for_grids();
-    return;
-  }
-  attend(p, shared_memory<kE, C, kWarps>(), BlockHeads<kMostGroup>(p, blockIdx.x % blocks), token,
-         position, 0, 1);
+  const BlockHeads<kMostGroup> block(p, blockIdx.x % blocks);
+  visit_lone_tokens(p.cells, blockIdx.x / blocks, [&](int64_t token, int32_t position) {
+    attend(p, shared_memory<kE, C, kWarps>(), block, token, position, 0, 1);
+  });
+  wait_for_grids();
 }
 
 template <int kE, int kWarps, typename C, typename Kernel>
@@ -304,8 +301,10 @@ constexpr int64_t kMultiprocessors = 132;
 // blocks fill half of the multiprocessors' shared memory at most: its warps combine their results
 // faster than blocks do.
 template <typename C, typename Launch>
-cudaError_t with_form(const CachedAttention<uint16_t, C>& call, const Launch& launch) {
-  const int64_t blocks = call.cells.tokens * head_blocks<kMostGroup>(call);
+cudaError_t with_form(const CachedAttention<uint16_t, C>& call,
+                      int64_t tokens,
+                      const Launch& launch) {
+  const int64_t blocks = tokens * head_blocks<kMostGroup>(call);
   return with_padded_head(call.keys.head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value, kMost = kMostBlocks<kE, C>;
     if constexpr (kMost / 2 > 0)
@@ -334,7 +333,7 @@ cudaError_t launch_cached_group(const CachedAttention<uint16_t, C>& call,
                                 int64_t most_splits,
                                 cudaStream_t stream) {
   const int64_t head_groups = head_blocks<kMostGroup>(call);
-  return with_form(call, [&](auto padded, auto warps, int64_t at_once) {
+  return with_form(call, call.cells.tokens, [&](auto padded, auto warps, int64_t at_once) {
     constexpr int kE = decltype(padded)::value, kWarps = decltype(warps)::value;
     const int64_t blocks = call.cells.tokens * head_groups;
     const int64_t splits = parts_of<C>(blocks, at_once, most_splits);
@@ -346,8 +345,9 @@ cudaError_t launch_cached_group(const CachedAttention<uint16_t, C>& call,
 
 template <typename C>
 cudaError_t launch_lone_group(const CachedAttention<uint16_t, C>& call, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(call.cells.tokens * head_blocks<kMostGroup>(call)));
-  return with_form(call, [&](auto padded, auto warps, int64_t) {
+  const int64_t tokens = lone_blocks(call.cells);
+  const dim3 grid(static_cast<unsigned>(tokens * head_blocks<kMostGroup>(call)));
+  return with_form(call, tokens, [&](auto padded, auto warps, int64_t) {
     constexpr int kE = decltype(padded)::value, kWarps = decltype(warps)::value;
     return launch<kE, kWarps>(lone_group_kernel<kE, C, kWarps>, grid, call, stream);
   });
