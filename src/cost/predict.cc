@@ -81,8 +81,7 @@ class Predictor {
         p.compute_ns = threads * *measured_ns;
       } else {
         p.compute_ns = attends ? attention_ns(graph_, ceilings_, node, cost.work)
-                               : threads * fused_ns(ceilings_, cost.work,
-                                                    rounded_to(node).value_or(DType::kF32));
+                               : threads * fused_ns(ceilings_, cost.work, factor_type(node));
         p.compute_ns += threads * rows_ns(graph_, ceilings_, node, cost.work);
       }
       if (parallel) {
@@ -114,6 +113,12 @@ class Predictor {
   bool runs_alone(size_t node) const {
     return costed_.calls[node].shared_bytes.value_or(costed_.costs[node].bytes()) <
            ceilings_.parallel_threshold_bytes;
+  }
+
+  // Attention over a KV cache multiplies its queries as they are, others without samples in fp32.
+  DType factor_type(const Node& node) const {
+    const bool attends = is_a(node, ops::cached_attention_op());
+    return rounded_to(node).value_or(attends ? graph_.type(node.inputs[0]).dtype : DType::kF32);
   }
 
   // All GEMMs of a node with quantized weights.
@@ -328,10 +333,12 @@ double predict_repeated_ns(const CostedGraph& costed,
                            const Ceilings& ceilings) {
   if (costed.replays) {
     // The host needs so long to ask for a replay. From the last kernel of one to the first of the
-    // next, a GPU idles about as long; a single kernel needs no graph.
-    constexpr double kReplayNs = 2500;
+    // next, a GPU idles about as long; a single kernel needs no graph, and the next one begins
+    // sooner.
+    constexpr double kReplayNs = 2500, kNextNs = 600;
     const double run_ns = predict_run_ns(costed, predictions, ceilings);
-    return total(costed.costs).launches > 1 ? kReplayNs + run_ns : std::max(kReplayNs, run_ns);
+    return total(costed.costs).launches > 1 ? kReplayNs + run_ns
+                                            : std::max(kReplayNs, run_ns + kNextNs);
   }
   if (costed.branches) return predict_run_ns(costed, predictions, ceilings);
   double enqueued_ns = 0;

@@ -63,12 +63,16 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
 }
 
 // A tile of queries reads its keys 64 at a time. The start, the end and each step take longer with
-// wider heads, and the tile with the most steps counts.
+// wider heads, and the tile with the most steps counts. More tiles than run at once follow each
+// other.
 int tile_rounds(const Call& call) {
   constexpr int64_t kTileKeys = 64;
-  const int64_t head_size = call.inputs[0].shape[2],
-                steps = (reach_of(call) + kTileKeys - 1) / kTileKeys;
-  return static_cast<int>(5 + head_size / 14 + steps * (2 + head_size / 40));
+  constexpr double kAtOnce = 264;  // two on each of 132 multiprocessors
+  const Shape& q = call.inputs[0].shape;
+  const int64_t tiles = ceil_div(q[0], kCachedAttentionTileTokens) * q[1], head_size = q[2],
+                steps = ceil_div(reach_of(call), kTileKeys);
+  return static_cast<int>(std::max(1.0, static_cast<double>(tiles) / kAtOnce) *
+                          static_cast<double>(12 + head_size / 8 + steps * (2 + head_size / 64)));
 }
 
 // Trips to the positions, the block table, the keys, and the parts of other blocks. A block that
@@ -103,9 +107,10 @@ bool is_group(const Call& call) {
          call.inputs[0].shape[1] > ops::cached_attention_shape(call).cache.kv_heads;
 }
 
-// Tiles and parts are fitted to kernel times of an H100
-// (docs/runs/2026-11-25-prediction-inference-h100.md), groups to those of an H200
-// (docs/runs/2026-11-30-prediction-inference-h200.md).
+// Parts are fitted to kernel times of an H100
+// (docs/runs/2026-11-25-prediction-inference-h100.md), tiles and groups to those of an H200
+// (docs/runs/2026-11-30-attention-of-prompts-h200.md,
+// docs/runs/2026-11-30-prediction-inference-h200.md).
 int rounds(const Call& call) {
   if (takes_tiles(call)) return tile_rounds(call);
   return is_group(call) ? group_rounds(call) : part_rounds(call);

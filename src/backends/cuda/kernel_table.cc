@@ -89,6 +89,12 @@ int mix_rounds(const Call& call) {
                               : 3;
 }
 
+// Sine and cosine in double: a trip for so many.
+int table_rounds(const Call& call) {
+  constexpr int64_t kEntries = 32 << 10;
+  return 2 + static_cast<int>(call.outputs[0].shape.elements() / kEntries);
+}
+
 // One ticket per row.
 Launcher<Sample> sample_launcher(BindContext& context) {
   return [&context](const Sample& call, const char* op) {
@@ -168,7 +174,7 @@ std::vector<Kernel> cuda_kernels(BindContext& context) {
       bind::cross_entropy_of_parts(on_stream(launch_cross_entropy_of_parts)).in_rounds(4),
       with_fragment_tables(bind::embedding(embeddings(on_stream)).in_rounds(2), context),
       bind::embedding_backward(on_stream(RIDGE_LAUNCHES(embedding_backward))).in_rounds(5),
-      bind::rope_table(on_stream(launch_rope_table)),
+      bind::rope_table(on_stream(launch_rope_table)).in_rounds(table_rounds),
       bind::rope(rope_heads),
       bind::rope_qkv(rope_heads),
       bind::rope_qkv_backward(rope_heads),
