@@ -108,7 +108,7 @@ TEST_F(TensorParallelTest, TheInferenceLabMeasuresOnRanks) {
                            "--attention-seq-len",
                            "64",
                            "--seconds",
-                           "6",
+                           "60",
                            "--json",
                            "--out",
                            "lab",

@@ -254,7 +254,8 @@ __device__ __forceinline__ void store_part(const CachedAttention<T, C>& p,
                                            int64_t token,
                                            int split,
                                            int splits) {
-  auto& [shares, is_last] = scratch;
+  auto& shares = scratch.shares;
+  auto& is_last = scratch.is_last;
   const int64_t heads = block.count, head_size = p.keys.head_size;
   const HeadOutput<T> o{p.o.data + token * p.o.token_stride + block.first * p.o.head_stride,
                         p.o.head_stride};
