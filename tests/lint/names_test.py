@@ -64,9 +64,10 @@ def check(root):
     for file in sources.files(root):
         yield from name_violations(file)
         try:
-            lines = (root / file).read_text("utf-8").splitlines()
+            text = (root / file).read_text("utf-8")
         except UnicodeDecodeError:
             continue  # a picture
+        lines = text.splitlines()
         code = file.suffix in sources.CODE or file.name in ("CMakeLists.txt", "Makefile", "run")
         if code and file.as_posix().startswith(TAGGED) or file.name in ("CMakeLists.txt", "Makefile"):
             first = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
@@ -78,7 +79,8 @@ def check(root):
         for number, line in enumerate([file.as_posix(), *lines] if is_engine else []):
             if (word := COURSE.search(line)) and not RENAMED.match(line):
                 yield file, max(number, 1), f'"{word.group()}" belongs in src/courses/'
-        spoken = [(pattern, word) for pattern, word, rooms in replaced if file.as_posix().startswith(rooms)]
+        spoken = [(pattern, word) for pattern, word, rooms in replaced
+                  if word in text and file.as_posix().startswith(rooms)]
         for number, line in enumerate(lines, 1):
             for pattern, word in spoken:
                 if pattern.search(line) and not RENAMED.match(line):
