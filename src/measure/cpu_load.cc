@@ -32,7 +32,7 @@ CpuLoad::Sample CpuLoad::now() {
   sample.wall_s = now_ns() * 1e-9;
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return sample;
-  const double tick_s = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const auto ticks_per_s = static_cast<double>(sysconf(_SC_CLK_TCK));
   std::ifstream file("/proc/stat");
   for (std::string line; std::getline(file, line);) {
     int cpu = 0;
@@ -42,7 +42,7 @@ CpuLoad::Sample CpuLoad::now() {
                     &nice, &system, &idle, &wait, &irq, &soft, &stolen) != 9)
       continue;
     if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &allowed)) continue;
-    sample.busy_s += tick_s * static_cast<double>(user + nice + system + irq + soft + stolen);
+    sample.busy_s += static_cast<double>(user + nice + system + irq + soft + stolen) / ticks_per_s;
     ++sample.cpus;
   }
   return sample;

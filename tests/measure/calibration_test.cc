@@ -116,6 +116,7 @@ class DeviceCalibration final : public backends::Calibration {
  public:
   explicit DeviceCalibration(double others_share) : others_share_(others_share) {
     probes_.add("memory", [] {}).times_itself = true;
+    probes_.add("the rest of it", [this] { ++runs; });
   }
   backends::ProbeList& probes() override { return probes_; }
   cost::Ceilings ceilings() override {
@@ -128,6 +129,8 @@ class DeviceCalibration final : public backends::Calibration {
     return c;
   }
 
+  int runs = 0;
+
  private:
   double others_share_;
   backends::ProbeList probes_;
@@ -137,6 +140,7 @@ TEST(Calibration, IsProvisionalOnADeviceThatOtherProgramsUse) {
   FakeMachine machine;
   DeviceCalibration alone(0.03), shared(0.6);
   EXPECT_EQ(calibrate(alone, {}, machine.machine()).source, "measured");
+  EXPECT_EQ(alone.runs, 1);  // one probe with a clock of its own suffices
   const cost::Ceilings c = calibrate(shared, {}, machine.machine());
   EXPECT_TRUE(c.disturbed());
   EXPECT_EQ(c.source, "measured next to busy programs");

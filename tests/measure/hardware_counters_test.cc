@@ -45,7 +45,10 @@ TEST(HardwareCounters, CountAllThreadsBetweenStartAndStop) {
   counters.stop(counts);
   touch_pages(1000);  // after the end
   other.join();
-  if (!counts.reason.empty()) GTEST_SKIP() << counts.reason;
+  // Page faults can be counted unless the system forbids it.
+  if (counts.reason.starts_with("the system does not") || counts.reason.starts_with("this "))
+    GTEST_SKIP() << counts.reason;
+  ASSERT_EQ(counts.reason, "");
   ASSERT_EQ(counts.cycles.size(), 1u);
   EXPECT_GE(counts.cycles[0], 800);
   EXPECT_LT(counts.cycles[0], 1000);

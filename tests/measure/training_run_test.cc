@@ -38,6 +38,29 @@ TrainingExperiment small_experiment(const std::string& level, int64_t micro_batc
   return e;
 }
 
+// After a checkpoint the steps are sampled as from the start, and the others overlap.
+TEST(StepMeter, SamplesFromTheFirstStepAfterACheckpoint) {
+  constexpr int64_t kFirst = 101, kSteps = 80;
+  auto backend = cpu_backend(1);
+  TrainingExperiment e = small_experiment("fused");
+  e.waits = false;
+  e.steps = kSteps;
+  const StepMeter from_start(e, *backend, nullptr);
+  e.first_step = kFirst;
+  e.steps = kFirst + kSteps;
+  const StepMeter later(e, *backend, nullptr);
+  int alone = 0;
+  for (int64_t step = 0; step < kSteps; ++step) {
+    EXPECT_EQ(later.forms().is_alone(kFirst + step), from_start.forms().is_alone(step)) << step;
+    EXPECT_EQ(later.forms().is_instrumented(kFirst + step),
+              from_start.forms().is_instrumented(step))
+        << step;
+    alone += later.forms().is_alone(kFirst + step) ? 1 : 0;
+  }
+  EXPECT_GT(alone, 0);
+  EXPECT_LT(alone, kSteps);
+}
+
 TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   TrainingExperiment e = small_experiment("fused");
   auto backend = cpu_backend(1);
