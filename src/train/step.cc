@@ -39,7 +39,9 @@ void freeze(Graph& graph, std::span<const std::string> patterns) {
 TrainingStep build_step(const StepSetup& setup,
                         const passes::PassTarget& target,
                         const cost::Ceilings* ceilings) {
-  const auto& [config, options, selection] = setup;
+  const models::ModelConfig& config = setup.config;
+  const StepOptions& options = setup.step;
+  const passes::Selection& selection = setup.selection;
   const OpTable& ops = ops::table();
   if (options.sequence == 1)
     throw usage_error(
