@@ -27,6 +27,32 @@ TEST(PresetCases, AreTheCallsOfTheOp) {
   }
 }
 
+TEST(PresetCases, AreOfTheTypeOfActivations) {
+  const auto backend = train::cpu_backend(1);
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const std::vector<Case> found = preset_cases(ops::table().at("matmul"), dtype, *backend);
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found[0].inputs[0].type.dtype, dtype);
+  }
+}
+
+// Points name the library of the device, as options do, and other implementations as they are.
+TEST(OpBench, NamesTheLibraryOfTheDevice) {
+  TrialRunner runner({.make_backend = [](const auto&) { return train::cpu_backend(1); }});
+  runner.set_ceilings(cost::made_up_ceilings({{1, 10, 10}, {1 << 30, 10, 10}}, 100));
+  OpBenchOptions options;
+  options.shape = "n=4,k=8,m=16";
+  options.implementation = "onednn,native";
+  const OpBench bench(options, *find_op_shape("matmul"));
+  EXPECT_EQ(bench.size(), 2);
+  std::vector<std::string> forms;
+  for (const record::BenchPoint& point : bench.run(runner, [](int64_t, const auto&) {}).points) {
+    forms.push_back(point.form);
+    EXPECT_EQ(point.work.macs, 4 * 8 * 16);
+  }
+  EXPECT_EQ(forms, (std::vector<std::string>{"onednn", "native"}));
+}
+
 TEST(OpCaseBench, HasAPointForEachCase) {
   TrialRunner runner({.make_backend = [](const auto&) { return train::cpu_backend(1); }});
   runner.set_ceilings(cost::made_up_ceilings({{1, 10, 10}, {1 << 30, 10, 10}}, 100));

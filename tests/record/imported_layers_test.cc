@@ -111,6 +111,7 @@ TEST(ImportedLayers, ExpertsOfPackedWeights) {
                                   {"", "", "", "", "6", "2"}, "unsigned char");
   EXPECT_EQ(node.op, "experts");
   EXPECT_EQ(node.work.macs, 10 * 2 * (64 * 48 + 24 * 64));
+  EXPECT_EQ(node.work.flops, 2 * node.work.macs);
 }
 
 // The call has the tokens and the router's scores; what is inside shows two weights of four bits

@@ -155,6 +155,29 @@ std::string device_trace() {
   return trace.str();
 }
 
+// The counts of Ridge's own kernels stand beside them, from the first one on.
+TEST(ImportedRun, OwnKernelsHaveTheCountsOfTheTrace) {
+  auto counts = [](const char* op, int64_t macs) {
+    return Json{{"op", op},           {"scope", "Llama/Head"}, {"phase", "backward"},
+                {"shape", "f32[5]"},  {"macs", macs},          {"flops", 2 * macs},
+                {"read_bytes", 1000}, {"written_bytes", 20}};
+  };
+  const Imported imported = import_text(TraceText()
+                                            .event("user_annotation", "ProfilerStep#1", 0, 100)
+                                            .event("kernel", "a", 10, 20, counts("matmul", 70), 9)
+                                            .event("kernel", "b", 40, 30, counts("add", 0), 9)
+                                            .str());
+  ASSERT_EQ(imported.run.step.nodes.size(), 2u);
+  for (const char* op : {"matmul", "add"}) {
+    const NodeRecord node = nodes_of(imported, op).at(0);
+    EXPECT_EQ(node.work, products(op == std::string("add") ? 0 : 70)) << op;
+    EXPECT_EQ(node.scope, "Llama/Head") << op;
+    EXPECT_EQ(node.phase, "backward") << op;
+    EXPECT_EQ(node.read_bytes, 1000) << op;
+    EXPECT_EQ(node.written_bytes, 20) << op;
+  }
+}
+
 TEST(ImportedRun, KernelsOfADeviceJoinTheirOperations) {
   const Imported imported = import_text(device_trace());
   EXPECT_TRUE(imported.steps.is_on_device);
