@@ -9,10 +9,11 @@
 #include <set>
 #include <string>
 
+#include "base/openmp_threads.h"
 #include "bench/changes.h"
 #include "cost/made_up_ceilings.h"
-#include "planning/step_plan.h"
 #include "measure/whole_run.h"
+#include "planning/step_plan.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {
@@ -245,6 +246,7 @@ TEST(Advice, TriesOtherThreadsWithTheirCeilings) {
   fast.bandwidth.back().copy_bytes_per_ns = fast.bandwidth.back().read_bytes_per_ns = 50;
   fast.bandwidth.front() = {1, 50, 50};
   fast.machine.threads = 2;
+  const OpenmpThreads one(1);
   AdviceSearch search = all_of(1);
   search.threads = {2};
   EXPECT_EQ(advise(e, *backend, slow_memory(), search)[0].command.find("--threads"),
@@ -258,6 +260,14 @@ TEST(Advice, TriesOtherThreadsWithTheirCeilings) {
   EXPECT_NE(best.command.find("--threads 2"), std::string::npos) << best.command;
   EXPECT_EQ(best.changed.setting.threads, 2);
   EXPECT_EQ(best.ceilings->machine.threads, 2);
+  // The workspace is that of these threads.
+  auto owned_bytes = [&] {
+    return planning::plan_step(best.changed, *backend, &fast).memory.owned_bytes;
+  };
+  const int64_t of_one = owned_bytes();
+  const OpenmpThreads two(2);
+  ASSERT_NE(owned_bytes(), of_one);
+  EXPECT_EQ(best.after_peak_bytes, owned_bytes());
 }
 
 TEST(Advice, EndsWhenItsTimeIsOver) {

@@ -82,6 +82,13 @@ TEST(PreparedShapes, OfLongStepsComputeFewRowsOrAll) {
   }
 }
 
+TEST(BucketTitle, SaysTheTokensThenTheContext) {
+  const models::CacheShape cache =
+      models::cache_shape({.slots = 4, .capacity = 1500, .chunk = 16, .shares = true});
+  EXPECT_EQ(bucket_title({models::InferenceTask::kPrefill, 16, 512, true, cache, 1}),
+            "inference of 16, context 512");
+}
+
 TEST(PreparedShapes, HaveSeveralContextsForALoneTokenOnly) {
   const models::CacheShape cache =
       models::cache_shape({.slots = 4, .capacity = 1500, .chunk = 16, .shares = true});

@@ -110,5 +110,16 @@ TEST(CacheSize, GoingBackGivesTheSameAgain) {
   }
 }
 
+TEST(OpenModel, HasThePassesOfItsLevel) {
+  InferenceOptions options;
+  options.machine.device = "cpu";
+  for (const auto& [level, has] : {std::pair{"baseline", false}, {"compiled", true}}) {
+    options.level.level = level;
+    const auto model =
+        open_model(models::ModelFile::open(data_folder() + "gemma3_bf16"), options, {});
+    EXPECT_EQ(model->session->options().selection.has("flash_attention"), has) << level;
+  }
+}
+
 }  // namespace
 }  // namespace ridge::serve

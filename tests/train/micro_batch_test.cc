@@ -71,5 +71,17 @@ TEST(MicroBatches, RefusesNone) {
   EXPECT_THROW(FixedRun(small_config(), options(0, 1), "baseline", ""), Error);
 }
 
+// A pipeline adds up the gradients of micro-batches, each of which has its share of the mean.
+TEST(MicroBatches, OfAPipelineHaveTheirShareOfTheLoss) {
+  StepSetup setup{small_config(), options(1, 4), passes::Selection("baseline", "")};
+  setup.step.shard.stage = 1, setup.step.shard.stages = 2;
+  const TrainingStep step = build_step(setup, *cpu_backend(1));
+  std::vector<double> filled;
+  for (const StepGraph& each : step.graphs)
+    for (const Node& node : each.graph.nodes)
+      if (node.op->name == "fill") filled.push_back(node.attrs.real("value"));
+  EXPECT_EQ(std::ranges::count(filled, 0.25), 4);
+}
+
 }  // namespace
 }  // namespace ridge::train

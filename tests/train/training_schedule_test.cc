@@ -31,6 +31,8 @@ TEST(TrainingSchedule, TimeAloneHasNoLastStep) {
   const TrainingSchedule timed({.time = "1.5m"}, kStep, false);
   EXPECT_EQ(timed.limit_ns, 90e9);
   EXPECT_GT(timed.steps, 1'000'000);
+  for (const auto& [text, seconds] : {std::pair{"7s", 7.0}, {"2h", 7200.0}, {"3d", 259200.0}})
+    EXPECT_EQ(TrainingSchedule({.time = text}, kStep, false).limit_ns, seconds * 1e9) << text;
   EXPECT_EQ(TrainingSchedule({.steps = 5, .time = "1h"}, kStep, false).steps, 5);
   for (const char* text : {"", "5", "0s", "5x", "-1s"})
     EXPECT_THROW(TrainingSchedule({.time = text}, kStep, false), Error) << text;
@@ -47,6 +49,14 @@ TEST(TrainingSchedule, ARateFallsAfterItHasRisen) {
   given.optimizer.decay_steps = 5;
   EXPECT_EQ(TrainingSchedule(given, kStep, false).optimizer.decay_steps, 5);
   given.optimizer.decay_begin = 0, given.optimizer.decay_steps = 2;
+  EXPECT_THROW(TrainingSchedule(given, kStep, false), Error);
+}
+
+TEST(TrainingSchedule, ARateFallsToOneThatIsNoLarger) {
+  ScheduleOptions given;
+  given.optimizer.learning_rate = given.optimizer.minimum_rate = 1e-3;
+  EXPECT_EQ(TrainingSchedule(given, kStep, false).optimizer.minimum_rate, 1e-3);
+  given.optimizer.minimum_rate = 1.1e-3;
   EXPECT_THROW(TrainingSchedule(given, kStep, false), Error);
 }
 
