@@ -2,9 +2,16 @@
 // A real server on a free port: connections, limits, streaming, and clients that leave.
 #include "http/server.h"
 
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <thread>
 
+#include "base/error.h"
+#include "http/client.h"
 #include "http/http_client.h"
 #include "http/served_model_test.h"
 
@@ -70,6 +77,43 @@ TEST_F(ServerTest, StreamsInChunksAndGoesOn) {
     EXPECT_EQ(events(made.body).back(), "[DONE]");
   }
   EXPECT_EQ(client.get("/health").status, 200);
+}
+
+// The client's kept connection ended with the server, and is replaced once.
+TEST_F(ServerTest, ClientsConnectAgainAfterARestart) {
+  ServerOptions options;
+  options.port = static_cast<int>(port());
+  Client client(Url::parse("http://127.0.0.1:" + std::to_string(port())), 60);
+  const auto health = [&] { return client.send({.path = "/health"}, [](std::string_view) {}); };
+  EXPECT_EQ(health(), 200);
+  server_.reset();
+  server_ = std::make_unique<Server>(api_, options);
+  EXPECT_EQ(health(), 200);
+  server_.reset();
+  EXPECT_THROW(health(), Error);
+}
+
+// Without a descriptor for a connection, the server waits for one.
+TEST_F(ServerTest, AcceptsAgainOnceThereAreDescriptors) {
+  const int waiting = ::socket(AF_INET, SOCK_STREAM, 0), next = ::dup(waiting);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit full{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &full), 0);
+  sockaddr_in server{};
+  server.sin_family = AF_INET;
+  server.sin_port = htons(static_cast<uint16_t>(port()));
+  server.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int connected =
+      ::connect(waiting, reinterpret_cast<const sockaddr*>(&server), sizeof server);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(server_->connections(), 0);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_EQ(connected, 0);
+  ::close(waiting);
+  EXPECT_EQ(HttpClient(port()).get("/health").status, 200);
 }
 
 // A client may send its next request while the last one is answered.
