@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compiles the portable GPU kernels for AMD's CDNA GPUs with Debian's hipcc, without linking or running them. Flash
 # attention, append_attention, skinny_gemm and the kernels on fragment tiles use instructions and types of CUDA so far;
-# *_hopper.cu need Hopper.
+# *_hopper.cu need Hopper, *_tensor_cores.cu mma.sync.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -25,7 +25,7 @@ for architecture in gfx90a gfx940 gfx942; do
     continue
   fi
   for kernel in $(find "$here"/src/{backends,courses}/cuda/kernels -name '*.cu' | sort); do
-    case $kernel in */flash_attention/* | *_hopper.cu | */skinny_gemm* | */append_attention* | *fragment*) continue ;; esac
+    case $kernel in */flash_attention/* | *_hopper.cu | *_tensor_cores.cu | */skinny_gemm* | */append_attention* | *fragment*) continue ;; esac
     count=$((count + 1))
     if ! compile $architecture "$kernel"; then
       failed=$((failed + 1))

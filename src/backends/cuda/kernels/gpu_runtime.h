@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Host code that differs between CUDA and HIP: runtime types and the few calls that launches make,
-// under CUDA's names. The device side is in gpu_dialect.cuh.
+// under CUDA's names, which are global there too. The device side is in gpu_dialect.cuh.
 #pragma once
 
 #ifdef __HIP__
 #include <hip/hip_runtime.h>
-
-namespace ridge::backends::cuda {
 
 using cudaError_t = hipError_t;
 using cudaStream_t = hipStream_t;
@@ -30,8 +28,6 @@ inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
                                                                  size_t shared_bytes) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared_bytes);
 }
-
-}  // namespace ridge::backends::cuda
 #else
 #include <cuda_runtime_api.h>
 #endif
