@@ -92,12 +92,14 @@ TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
     requests.push_back(request);
   }
   std::vector<std::unique_ptr<AnswerReader>> readers;
+  const double begin_ns = now_ns();
   for (const Request& request : requests) readers.push_back(ask(request));
   for (size_t i = 0; i < requests.size(); ++i) {
     SCOPED_TRACE(i);
     expect_same(readers[i]->finished(), alone(requests[i]));
   }
   await_idle();
+  const double all_s = (now_ns() - begin_ns) / 1e9;
   const EngineCounts counts = engine_->counts();
   EXPECT_EQ(counts.running, 0);
   EXPECT_EQ(counts.waiting, 0);
@@ -108,6 +110,9 @@ TEST_P(EngineTest, EachRequestGetsWhatItGetsAlone) {
   for (auto& each : readers) tokens += each->finished().tokens;
   EXPECT_EQ(counts.generated_tokens, tokens);
   EXPECT_EQ(counts.inter_token.count, tokens - 9);
+  EXPECT_EQ(counts.end_to_end.count, 9);
+  EXPECT_GE(counts.end_to_end.sum * (1 + 1e-9), counts.ttft.sum + counts.inter_token.sum);
+  EXPECT_LE(counts.end_to_end.sum, 9 * all_s);
 }
 
 // Whatever shares the steps, the costs of requests add up to those of the steps, and the model's
