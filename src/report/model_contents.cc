@@ -12,8 +12,8 @@ namespace {
 
 Json config_json(const record::ModelContents& contents) {
   Json json;
-  for (const auto& [key, value] : contents.config)
-    std::visit([&](const auto& each) { json[key] = each; }, value);
+  for (const auto& entry : contents.config)
+    std::visit([&](const auto& each) { json[entry.first] = each; }, entry.second);
   return json;
 }
 
