@@ -23,7 +23,7 @@ struct alignas(sizeof(T) * N) Vector { T at[N]; };
 // NaN, which compares with nothing, stays NaN.
 __device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
 __device__ __forceinline__ float smaller(float a, float b) { return a < b || a != a ? a : b; }
-// What is rounded to bf16 uses the faster exponential and division.
+// Values that are rounded to bf16 take the faster exponential and division.
 template <bool is_rounded>
 __device__ __forceinline__ float exponential(float x) { return is_rounded ? __expf(x) : expf(x); }
 template <bool is_rounded>

@@ -25,11 +25,13 @@ constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
 static_assert(kRows == kCachedAttentionTileTokens && kRows == kKeys);  // all tiles have 64 rows
 
-// Products of warps: each has 16 rows of queries. Rows of a tile are padded. kStages of keys and
-// values arrive at a time: so many that two blocks fit on a multiprocessor.
+// Stages of keys and values: two if two blocks then still fit on a multiprocessor.
+template <int kE>
+inline constexpr int kStages = kE > 128 ? 1 : 2;
+
+// Products of warps: each has 16 rows of queries. Rows of a tile are padded.
 template <int kE>
 struct WarpProducts {
-  static constexpr int kStages = kE > 128 ? 1 : 2;
   static constexpr int kStride = Tile<Bf16, kE>::kStride;
   struct alignas(16) Operand {
     Bf16 elements[kKeys * kStride];
@@ -68,7 +70,6 @@ struct WarpProducts {
 // of wgmma_product.cuh.
 template <int kE>
 struct WarpgroupProducts {
-  static constexpr int kStages = kE > 128 ? 1 : 2;
   struct alignas(hopper::kAtomBytes) Operand {
     Bf16 elements[kKeys * kE];
     static __device__ __forceinline__ int place(int row, int column) {
@@ -120,7 +121,7 @@ struct WarpgroupProducts {
 template <class P, int kE, typename C>
 struct Arrivals {
   using Operand = typename P::Operand;
-  Operand keys[P::kStages], values[P::kStages];
+  Operand keys[kStages<kE>], values[kStages<kE>];
 
   __device__ __forceinline__ Bf16* key(int stage, int row, int column) {
     return keys[stage].elements + Operand::place(row, column);
@@ -136,9 +137,9 @@ struct Arrivals {
 template <class P, int kE>
 struct QuantArrivals {
   typename P::Operand wide_keys, wide_values;
-  alignas(16) uint8_t keys[P::kStages][kKeys * kE];
-  alignas(16) uint8_t values[P::kStages][kKeys * kE];
-  float key_scales[P::kStages][kKeys], value_scales[P::kStages][kKeys];
+  alignas(16) uint8_t keys[kStages<kE>][kKeys * kE];
+  alignas(16) uint8_t values[kStages<kE>][kKeys * kE];
+  float key_scales[kStages<kE>][kKeys], value_scales[kStages<kE>][kKeys];
 
   __device__ __forceinline__ uint8_t* key(int stage, int row, int column) {
     return keys[stage] + row * kE + column;
@@ -198,7 +199,7 @@ __device__ __forceinline__ void fetch_keys(Shared<P, kE, C>& shared,
   constexpr int kEach = kKeys * kVectors / kThreads;
   static_assert(kThreads % kVectors == 0);  // a thread keeps its column
   constexpr int kRowsApart = kThreads / kVectors;
-  const int stage = tile % P::kStages;
+  const int stage = tile % kStages<kE>;
   const auto head_size = static_cast<int>(p.keys.head_size);
   const int first_row = static_cast<int>(threadIdx.x) / kVectors,
             column = static_cast<int>(threadIdx.x) % kVectors * kVector;
@@ -341,18 +342,10 @@ __device__ __forceinline__ void iterate_keys(Shared<P, kE, C>& shared,
   const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
   const float to_log2 = p.scale * kLog2E;
   __syncthreads();  // the tiles of the previous sequence have been read
-  constexpr int kStages = P::kStages, kAhead = kStages > 1 ? kStages - 1 : 1;
-  auto fetch = [&](int tile) {
-    if (tile < end)
-      fetch_keys(shared, p, cells, m, kv_head, tile);
-    else
-      commit_copies();  // one group for each tile
-  };
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) fetch(begin + i);
+  fetch_keys(shared, p, cells, m, kv_head, begin);
   for (int tile = begin; tile < end; ++tile) {
-    const int stage = tile % kStages;
-    wait_for_copies<kAhead - 1>();
+    const int stage = tile % kStages<kE>;
+    wait_for_copies<0>();
     auto& arrivals = shared.arrivals;
     if constexpr (kIsQuant<C>) {
       __syncthreads();
@@ -360,7 +353,7 @@ __device__ __forceinline__ void iterate_keys(Shared<P, kE, C>& shared,
     }
     P::publish();
     __syncthreads();  // also behind the reads of the stage that is filled next
-    if constexpr (kStages > 1) fetch(tile + kAhead);
+    if (kStages<kE> == 2 && tile + 1 < end) fetch_keys(shared, p, cells, m, kv_head, tile + 1);
     float s[kTiles][4];
     P::scores(shared.queries, arrivals.tile_of_keys(stage), s, l);
     if constexpr (kIsQuant<C>) scale_columns(s, arrivals.key_scales[stage], l);
@@ -382,9 +375,9 @@ __device__ __forceinline__ void iterate_keys(Shared<P, kE, C>& shared,
     online_softmax<kE>(s, state, to_log2);
     if constexpr (kIsQuant<C>) scale_columns(s, arrivals.value_scales[stage], l);
     P::add_values(s, arrivals.tile_of_values(stage), state.out, l);
-    if constexpr (kStages == 1) {
+    if (kStages<kE> == 1 && tile + 1 < end) {
       __syncthreads();
-      fetch(tile + kAhead);
+      fetch_keys(shared, p, cells, m, kv_head, tile + 1);
     }
   }
 }
