@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans each batch and length, then searches what fits.
+// Plans each batch and length, then searches what fits, each on a thread of its own.
 #include "planning/plans.h"
 
 #include <fmt/format.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "base/error.h"
+#include "base/in_parallel.h"
 #include "cost/resource_plan.h"
 #include "planning/phase_plan.h"
 #include "serve/session_choice.h"
@@ -64,11 +66,15 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     return each;
   };
   const passes::PassTarget& target = hardware.target_of(request.setup.selection);
+  std::mutex mutex;  // guards known_bytes and the listener
   std::map<std::pair<int64_t, int64_t>, int64_t> known_bytes;  // by batch and length
+  const auto keep_bytes = [&](int64_t batch, int64_t length, int64_t bytes) {
+    const std::lock_guard lock(mutex);
+    return known_bytes[{batch, length}] = bytes;
+  };
   const auto planned = [&](int64_t batch, int64_t length) {
-    record::PhasePlan made =
-        plan_phases(file, setup(batch, length), target, &hardware.ceilings);
-    known_bytes[{batch, length}] = made.owned_bytes;
+    record::PhasePlan made = plan_phases(file, setup(batch, length), target, &hardware.ceilings);
+    keep_bytes(batch, length, made.owned_bytes);
     return made;
   };
   record::InferencePlan plan;
@@ -83,28 +89,44 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   plan.cache_dtype = serve::cache_dtype_name(
       request.setup.cache_dtype.value_or(request.setup.selection.activations()));
   plan.file_bytes = file_bytes(file);
-  for (int64_t length : request.lengths)
-    for (int64_t batch : request.batches) plan.plans.push_back(planned(batch, length));
+  const size_t lengths = request.lengths.size(), batches = request.batches.size();
+  plan.plans.resize(lengths * batches);
+  in_parallel(std::ssize(plan.plans), [&](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    plan.plans[i] = planned(request.batches[i % batches], request.lengths[i / batches]);
+  });
   if (hardware.memory_bytes <= 0) return plan;
   const auto bytes = [&](int64_t batch, int64_t length) {
-    if (const auto known = known_bytes.find({batch, length}); known != known_bytes.end())
-      return known->second;
-    listener("what fits", "plans", fmt::format("{} x {}", batch, length));
-    const int64_t found = session_bytes(file, setup(batch, length), target);
-    return known_bytes[{batch, length}] = found;
+    {
+      const std::lock_guard lock(mutex);
+      if (const auto known = known_bytes.find({batch, length}); known != known_bytes.end())
+        return known->second;
+      listener("what fits", "plans", fmt::format("{} x {}", batch, length));
+    }
+    return keep_bytes(batch, length, session_bytes(file, setup(batch, length), target));
   };
-  for (int64_t length : request.lengths) {
+  const auto largest_at = [&](int64_t length) {
     record::LargestBatch largest{length, 0, 0};
     largest.batch = cost::largest_fitting(hardware.memory_bytes, serve::kMostSlots,
                                           [&](int64_t batch) { return bytes(batch, length); });
     if (largest.batch > 0)
       largest.decode_ns = planned(largest.batch, length).records.decode.predicted_ns;
-    plan.largest_batches.push_back(largest);
-  }
-  for (int64_t batch : request.batches)
-    plan.longest_contexts.push_back(
-        {batch, cost::largest_fitting(hardware.memory_bytes, config.context,
-                                      [&](int64_t length) { return bytes(batch, length); })});
+    return largest;
+  };
+  const auto longest_of = [&](int64_t batch) {
+    return record::LongestContext{
+        batch, cost::largest_fitting(hardware.memory_bytes, config.context,
+                                     [&](int64_t length) { return bytes(batch, length); })};
+  };
+  plan.largest_batches.resize(lengths);
+  plan.longest_contexts.resize(batches);
+  in_parallel(std::ssize(request.lengths) + std::ssize(request.batches), [&](int64_t index) {
+    const auto i = static_cast<size_t>(index);
+    if (i < lengths)
+      plan.largest_batches[i] = largest_at(request.lengths[i]);
+    else
+      plan.longest_contexts[i - lengths] = longest_of(request.batches[i - lengths]);
+  });
   return plan;
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Independent work on several threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace ridge {
+inline namespace base {
+
+// Calls work(0) to work(count - 1), each once, on as many threads as the process has processors.
+// After all have ended, rethrows what the first of them threw.
+void in_parallel(int64_t count, const std::function<void(int64_t)>& work);
+
+}  // namespace base
+}  // namespace ridge
