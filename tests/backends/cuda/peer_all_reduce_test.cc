@@ -73,6 +73,8 @@ class PeerSums : public testing::TestWithParam<int> {
             "copying");
       made.values[r] = std::move(values);
     }
+    // A copy of pageable memory may return before it ends, and no rank's stream waits for it.
+    check(cudaStreamSynchronize(nullptr), "copying");
     return made;
   }
   static std::vector<float> read(DType dtype, const std::byte* data, int64_t elements) {
