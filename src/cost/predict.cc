@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fragment_tiles.h"
 #include "cost/attention_time.h"
 #include "cost/collective_time.h"
 #include "cost/memory_time.h"
@@ -30,6 +31,8 @@ TimeLaw time_law(const Op& op) {
 int64_t tiled_multiprocessors(const Ceilings& ceilings) {
   return ceilings.machine.threads == 0 ? ceilings.machine.cores : 0;
 }
+
+constexpr int64_t kFewRows = 64;  // GEMMs of so many rows have kernels of their own on GPUs
 
 class Predictor {
  public:
@@ -63,8 +66,9 @@ class Predictor {
       // One team of threads runs all such kernels of a graph.
       if (parallel && !std::exchange(has_team_, true)) p.overhead_ns += ceilings_.parallel_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
-    } else if (law == TimeLaw::kProduct && cost.rounds == 0 && !is_weight_quantized(node)) {
-      product(node, memory, p);
+    } else if (law == TimeLaw::kProduct && cost.rounds == 0 &&
+               (!is_weight_quantized(node) || has_fragments(node))) {
+      product(node, cost, memory, p);
     } else if (law == TimeLaw::kAccessPattern) {
       const ProgramTime time = program_time(costed_, ceilings_, node, cost.work);
       p.compute_ns = threads * time.compute_ns;
@@ -153,13 +157,12 @@ class Predictor {
 
   // A product of few rows takes so much longer to read its weight than a kernel that only reads.
   double slower_reads_ns(const Node& node, const MemoryTime& memory) const {
-    constexpr int64_t kMostRows = 64;
     if (!(time_law(*node.op) == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op())) ||
         is_weight_quantized(node))
       return 0;
     const Type& x = graph_.type(node.inputs[0]);
     const double rate = ceilings_.product(x.dtype).row_bytes_per_ns;
-    if (rate <= 0 || x.shape.elements() > kMostRows * x.shape.back()) return 0;
+    if (rate <= 0 || x.shape.elements() > kFewRows * x.shape.back()) return 0;
     return memory.stored_ns * std::max(0.0, ceilings_.memory_reads_per_ns() / rate - 1);
   }
 
@@ -169,9 +172,32 @@ class Predictor {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
+  // Weights in fragment tiles are multiplied as weights of the activations' type are, by up to 64
+  // rows as they are, by more rows slice by slice, each of which is unpacked before.
+  bool has_fragments(const Node& node) const {
+    return is_fragments(graph_.type(node.inputs[1]).dtype);
+  }
+  bool is_unpacked(const Node& node) const {
+    const Shape& x = graph_.shape(node.inputs[0]);
+    return has_fragments(node) && x.elements() > kFewRows * x.back();
+  }
+  // Reading the weight and writing it again, before the products, which read it from a cache.
+  double unpack_ns(const Node& node) const {
+    if (!is_unpacked(node)) return 0;
+    const Type &x = graph_.type(node.inputs[0]), &weight = graph_.type(node.inputs[1]);
+    const int64_t elements = weight.shape.elements();
+    return ns_at(static_cast<double>(storage_bytes(weight.dtype, elements) +
+                                     storage_bytes(x.dtype, elements)),
+                 ceilings_.memory_bytes_per_ns());
+  }
+
   // The samples of GEMMs include the overhead of the call.
-  void product(const Node& node, const MemoryTime& memory, NodePrediction& p) {
+  void product(const Node& node,
+               const NodeCost& cost,
+               const MemoryTime& memory,
+               NodePrediction& p) {
     CallTypes types(graph_, node);
+    if (has_fragments(node)) types.inputs[1].dtype = types.inputs[0].dtype;
     ProductCall call =
         product_call(types.call(), at(places_, node.inputs[0]).layout,
                      at(places_, node.inputs[1]).layout, at(places_, node.outputs[0]).layout);
@@ -185,7 +211,8 @@ class Predictor {
       p.overhead_ns = kColdTrips * memory.stored_share * ceilings_.round_ns;
     const double exposed_ns =
         exposed_memory_share(rates, call.form, bandwidth_) * memory.beyond_caches_ns;
-    p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns;
+    if (is_unpacked(node)) p.overhead_ns += (cost.launches - 1) * ceilings_.launch_ns;
+    p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns + unpack_ns(node);
   }
 
   const CostedGraph& costed_;

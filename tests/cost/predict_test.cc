@@ -245,6 +245,25 @@ TEST(Predict, AQuantizedWeightWithoutAMeasureTakesThePeakRate) {
 }
 
 // Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
+// A GPU unpacks the weight of a prompt's tokens, to memory at worst, and multiplies it in bf16.
+TEST(Predict, FragmentTilesOfManyRowsTakeAProductInTheirActivationsTypeAndTheirUnpacking) {
+  const Ceilings c = ceilings_of(*find_hardware("h100"));
+  const auto ns = [&](DType weight, int64_t tokens) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const ValueId x = b.input("x", {DType::kBF16, {tokens, 4096}}),
+                  w = b.parameter("w", {weight, {4096, 4096}});
+    graph.outputs = b.call_all("matmul", {x, w}, {{"einsum", "nd,fd->nf"}});
+    return predict(graph, c).back().ns;
+  };
+  const double bytes = 4096 * 4096 * (4.5 / 8 + 2), unpacking = bytes / c.memory_bytes_per_ns();
+  for (const int64_t tokens : {512, 4096}) {
+    const double plain = ns(DType::kBF16, tokens), unpacked = ns(DType::kQ4_Kx8, tokens);
+    EXPECT_NEAR(unpacked - plain, unpacking, 0.05 * unpacking) << tokens;
+  }
+  EXPECT_LT(ns(DType::kQ4_Kx8, 64), 0.5 * ns(DType::kBF16, 64));  // memory's, of fewer bytes
+}
+
 TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
   Ceilings c = immediate();
   c.cache = {{"cached_attention", DType::kF32, 2, 0.1, 0}};
