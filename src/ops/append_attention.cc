@@ -93,8 +93,8 @@ struct AppendAttentionOp {
           AppendAttentionSample{"blocks", {1, 2, 8, 16, 9, 3, 64, false, true}, 0, 100},
           AppendAttentionSample{"ring", {1, 1, 1, 300, 4, 1, 256, true, false}, 250, 700},
           AppendAttentionSample{"eight_heads", {1, 1, 1, 520, 16, 2, 128, true, false}, 0, 511},
-          AppendAttentionSample{"many_kv_heads", {1, 1, 1, 700, 12, 6, 64, false, false}, 0, 699},
-          AppendAttentionSample{"second_turn", {1, 1, 1, 4200, 4, 1, 256, true, false}, 0, 4095}}) {
+          AppendAttentionSample{"many_kv_heads", {1, 1, 1, 2700, 12, 6, 64, false, false}, 0, 2650},
+          AppendAttentionSample{"most_keys", {1, 1, 1, 2900, 4, 1, 256, true, false}, 0, 2815}}) {
       Case each = rope_append_case(
           r.name, r.append, [](const Shape& shape) { return fixed(bf16(shape)); },
           constant(i32({1}), static_cast<double>(r.position)));

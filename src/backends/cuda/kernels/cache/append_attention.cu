@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of a cluster split the keys of one KV head. They load the keys and values that the
-// cache already holds into shared memory before the previous kernel ends. Then each block rotates
-// the heads of q, and the partial results are sent to the shared memory of the block that combines
-// those elements. CUDA only (clusters, mma.sync).
+// The blocks of a cluster split the keys of one KV head, if there are few. They load the keys and
+// values that the cache already holds into shared memory before the previous kernel ends. Then each
+// block rotates the heads of q, and the partial results are sent to the shared memory of the block
+// that combines those elements. CUDA only (clusters, mma.sync).
 #include "backends/cuda/kernels/cache/append_attention.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
@@ -21,7 +20,6 @@ constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kLanes;
 constexpr int kHeads = 8;       // heads of q that share keys: columns of an mma
 constexpr int kRows = 16;       // keys of an mma, or elements of a head
-constexpr int kMostTile = 176;  // keys in shared memory at a time: 182 KiB for the widest heads
 constexpr int kMostRanks = 16;  // blocks per cluster
 constexpr int kVector = 8;      // elements in 16 bytes
 
@@ -118,15 +116,19 @@ __device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
 // then cover all banks.
 template <int kHeadSize>
 inline constexpr int kStride = kHeadSize + kVector;
-constexpr int kWeightStride = kMostTile + kVector;
-constexpr int kScoreStride = kMostTile + 4;
+// Keys of a block: 182 to 187 KiB with heads of 128 and 256 elements.
+template <int kHeadSize>
+constexpr int kMostKeys = kHeadSize == 256 ? 176 : 352;
+template <int kHeadSize>
+constexpr int kWeightStride = kMostKeys<kHeadSize> + kVector;
+template <int kHeadSize>
+constexpr int kScoreStride = kMostKeys<kHeadSize> + 4;
 
 template <int kHeadSize>
 struct Room {
-  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and rotated
-  __align__(16) uint16_t weights[kHeads * kWeightStride];  // softmax weights of a tile's keys
-  float scores[kHeads * kScoreStride];
-  float kept[kHeads];  // factor that rescales earlier sums to a new maximum
+  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];              // normed and rotated
+  __align__(16) uint16_t weights[kHeads * kWeightStride<kHeadSize>];  // softmax weights of the keys
+  float scores[kHeads * kScoreStride<kHeadSize>];
   // Sent by the cluster's blocks: the maximum and the sum of each block, and its weighted values
   // for the elements that this block combines.
   float2 totals[kMostRanks][kHeads];
@@ -149,24 +151,20 @@ struct RankKeys {
     begin = first + rank * each;
     end = min(begin + each, position + 1);
   }
-  __device__ __forceinline__ bool is_empty() const { return begin >= end; }
 };
 
 template <int kHeadSize>
-struct Tiles {
-  uint16_t *keys, *values;  // [tile, kStride]
+struct Tile {
+  uint16_t *keys, *values;  // [keys of a block, kStride]
   const uint16_t *cached_keys, *cached_values;
   int64_t row_stride, column;  // in the cache, in elements
 
-  // Loads keys and values from position `first` on, except position `fresh`, which the cache does
-  // not hold yet. Values up to a multiple of kRows are set to zero, and so are their weights.
-  __device__ __forceinline__ void fetch(const SlotCells& cells,
-                                        int first,
-                                        int count,
-                                        int fresh) const {
+  // Loads the part's keys and values, except position `fresh`, which the cache does not hold yet.
+  // Values up to a multiple of kRows are set to zero, and so are their weights.
+  __device__ __forceinline__ void fetch(const SlotCells& cells, RankKeys part, int fresh) const {
     constexpr int kVectors = kHeadSize / kVector;
-    const uint32_t cell = static_cast<uint32_t>(first) % cells.ring;
-    const int rows = (count + kRows - 1) / kRows * kRows;
+    const uint32_t cell = static_cast<uint32_t>(part.begin) % cells.ring;
+    const int count = part.end - part.begin, rows = (count + kRows - 1) / kRows * kRows;
 #pragma unroll 4
     for (int i = static_cast<int>(threadIdx.x); i < rows * kVectors; i += kThreads) {
       const int key = i / kVectors, at = i % kVectors * kVector;
@@ -174,7 +172,7 @@ struct Tiles {
       const uint32_t own = cell + static_cast<uint32_t>(key);
       const int64_t from =
           cells.row(own < cells.ring ? own : own - cells.ring) * row_stride + column + at;
-      if (key < count && first + key != fresh) {
+      if (key < count && part.begin + key != fresh) {
         copy_vector(keys + to, cached_keys + from);
         copy_vector(values + to, cached_values + from);
       } else if (key >= count) {
@@ -185,8 +183,7 @@ struct Tiles {
 };
 
 // Rotates heads of the merged projection. Heads of q go to `room`. The block that owns the token
-// itself also writes the token's key and value to their cells, and to the tile if they belong to
-// it.
+// itself also writes the token's key and value to their cells and to the tile.
 template <int kHeadSize, int kPairsAtOnce>
 __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                              Room<kHeadSize>& room,
@@ -209,13 +206,12 @@ __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
       if (p.q_norm != nullptr) head.norm(is_q ? p.q_norm : p.k_norm, p.norm_offset, p.eps, shape);
       head.rotate(angles);
     }
-    uint16_t* near = is_q ? room.q + h * kStride<kHeadSize> : is_key ? tile_key : tile_value;
-    if (near != nullptr) head.store(near, shape);
+    head.store(is_q ? room.q + h * kStride<kHeadSize> : is_key ? tile_key : tile_value, shape);
     if (!is_q) head.store((is_key ? p.keys.data : p.values.data) + cell, shape);
   }
 }
 
-// Computes the scores of a tile's keys in units of log2; each warp takes 16 keys at a time.
+// Computes the scores of the keys in units of log2; each warp takes 16 keys at a time.
 template <int kHeadSize>
 __device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
                                            const uint16_t* keys,
@@ -239,44 +235,39 @@ __device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
     for (int i = 0; i < 4; ++i) {
       const int key = first + lane / 4 + i / 2 * 8, head = lane % 4 * 2 + i % 2;
       if (key < count && head < group)
-        room.scores[head * kScoreStride + key] = (c[0][i] + c[1][i]) * to_log2;
+        room.scores[head * kScoreStride<kHeadSize> + key] = (c[0][i] + c[1][i]) * to_log2;
     }
   }
 }
 
-// Maximum and sum of the scores of a warp's head of q.
-struct HeadTotal {
-  float top = kMinusInfinity, sum = 0.0f;
-
-  template <int kHeadSize>
-  __device__ __forceinline__ void weigh(Room<kHeadSize>& room, int head, int count) {
-    constexpr int kEach = (kMostTile + kLanes - 1) / kLanes;
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const int rows = (count + kRows - 1) / kRows * kRows;
-    float score[kEach], next = top;
+// The maximum of the scores of a warp's head of q, and the sum of their weights.
+template <int kHeadSize>
+__device__ __forceinline__ float2 weigh_keys(Room<kHeadSize>& room, int head, int count) {
+  constexpr int kEach = (kMostKeys<kHeadSize> + kLanes - 1) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int rows = (count + kRows - 1) / kRows * kRows;
+  float score[kEach], top = kMinusInfinity;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (i * kLanes >= count) break;
-      const int key = lane + i * kLanes;
-      score[i] = key < count ? room.scores[head * kScoreStride + key] : kMinusInfinity;
-      next = fmaxf(next, score[i]);
-    }
-    next = reduce_lanes(next, Max{});
-    const float from = exponent_base(next), kept = exp2_hardware(top - from);
-    float own = 0.0f;
-#pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      if (i * kLanes >= count) break;
-      const int key = lane + i * kLanes;
-      const float weight = exp2_hardware(score[i] - from);
-      own += weight;
-      if (key < rows) room.weights[head * kWeightStride + key] = from_float<uint16_t>(weight);
-    }
-    sum = sum * kept + reduce_lanes(own, Sum{});
-    top = next;
-    if (lane == 0) room.kept[head] = kept;
+  for (int i = 0; i < kEach; ++i) {
+    if (i * kLanes >= count) break;
+    const int key = lane + i * kLanes;
+    score[i] = key < count ? room.scores[head * kScoreStride<kHeadSize> + key] : kMinusInfinity;
+    top = fmaxf(top, score[i]);
   }
-};
+  top = reduce_lanes(top, Max{});
+  const float from = exponent_base(top);
+  float own = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    if (i * kLanes >= count) break;
+    const int key = lane + i * kLanes;
+    const float weight = exp2_hardware(score[i] - from);
+    own += weight;
+    if (key < rows)
+      room.weights[head * kWeightStride<kHeadSize> + key] = from_float<uint16_t>(weight);
+  }
+  return make_float2(top, reduce_lanes(own, Sum{}));
+}
 
 // The weighted sum of values for a warp's elements of a head, 16 at a time.
 template <int kHeadSize>
@@ -292,16 +283,9 @@ struct Mix {
                                       const uint16_t* values,
                                       int count) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const float kept[2] = {room.kept[lane % 4 * 2], room.kept[lane % 4 * 2 + 1]};
-    const uint16_t* weights = room.weights + lane / 4 * kWeightStride + lane % 4 * 2;
+    const uint16_t* weights = room.weights + lane / 4 * kWeightStride<kHeadSize> + lane % 4 * 2;
     const uint16_t* row =
         values + (lane / 16 * 8 + lane % 8) * kStride<kHeadSize> + lane / 8 % 2 * 8;
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (element(i) >= kHeadSize) continue;
-#pragma unroll
-      for (int k = 0; k < 4; ++k) c[i][k] *= kept[k % 2];
-    }
 #pragma unroll 2
     for (int key = 0; key < count; key += kRows) {
       const uint32_t b0 = pair_at(weights + key), b1 = pair_at(weights + key + kVector);
@@ -358,12 +342,10 @@ __device__ __forceinline__ void put_together(const Room<kHeadSize>& room,
   }
 }
 
-// Mapping: one cluster per KV head; each of its blocks takes a range of keys, `tile` of them at a
-// time. Bound: latency; with many keys, the share of the memory bandwidth that 16 multiprocessors
-// can use.
+// Mapping: one cluster per KV head; each of its blocks takes a range of keys. Bound: latency.
 template <int kHeadSize, int kPairsAtOnce, int kRanks>
 __global__ void __launch_bounds__(kThreads)
-    append_attention_kernel(const __grid_constant__ AppendAttention p, int tile) {
+    append_attention_kernel(const __grid_constant__ AppendAttention p, int most_keys) {
   extern __shared__ uint4 shared[];
   __shared__ Room<kHeadSize> room;
   constexpr int kSlice = kHeadSize / kRanks;
@@ -386,48 +368,39 @@ __global__ void __launch_bounds__(kThreads)
   }
   const SlotCells cells(p.cells, p.cells.slot_count == 1 ? 0 : p.cells.slots[0]);  // saves one trip
   const RankKeys part(position, static_cast<int>(p.reach), rank, kRanks);
-  Tiles<kHeadSize> tiles;
-  tiles.keys = reinterpret_cast<uint16_t*>(shared);
-  tiles.values = tiles.keys + tile * kStride<kHeadSize>;
-  tiles.cached_keys = p.keys.data;
-  tiles.cached_values = p.values.data;
-  tiles.row_stride = p.keys.kv_heads * kHeadSize;
-  tiles.column = kv_head * kHeadSize;
-  auto count_at = [&](int base) { return min(part.end - base, tile); };
-  if (!part.is_empty()) tiles.fetch(cells, part.begin, count_at(part.begin), position);
+  const int count = max(part.end - part.begin, 0);
+  Tile<kHeadSize> tile;
+  tile.keys = reinterpret_cast<uint16_t*>(shared);
+  tile.values = tile.keys + most_keys * kStride<kHeadSize>;
+  tile.cached_keys = p.keys.data;
+  tile.cached_values = p.values.data;
+  tile.row_stride = p.keys.kv_heads * kHeadSize;
+  tile.column = kv_head * kHeadSize;
+  if (count > 0) tile.fetch(cells, part, position);
   gather_lanes();
   wait_for_grids();
-  const bool has_token = !part.is_empty() && part.end == position + 1;
-  const int in_tile = position - part.begin, to = in_tile * kStride<kHeadSize>;
-  const bool is_in_tile = has_token && in_tile < tile;
+  const bool has_token = count > 0 && part.end == position + 1;
+  const int fresh = (count - 1) * kStride<kHeadSize>;
   rotate_heads<kHeadSize, kPairsAtOnce>(
       p, room, kv_head, group,
-      has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
-      is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);
+      has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1, tile.keys + fresh,
+      tile.values + fresh);
   // Not earlier: the next kernel's loads would delay the loads of these heads.
   let_next_start();
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  HeadTotal total;
+  float2 total = make_float2(kMinusInfinity, 0.0f);
   Mix<kHeadSize> mix;
-  for (int base = part.begin; base < part.end; base += tile) {
-    const int count = count_at(base);
-    if (base != part.begin) {
-      __syncthreads();
-      tiles.fetch(cells, base, count, -1);
-    }
-    wait_for_copies();
-    __syncthreads();
-    score_keys(room, tiles.keys, count, group, p.scale * kLog2OfE);
-    __syncthreads();
-    if (warp < group) total.weigh(room, warp, count);
-    __syncthreads();
-    mix.add(room, tiles.values, count);
-  }
+  wait_for_copies();
+  __syncthreads();
+  score_keys(room, tile.keys, count, group, p.scale * kLog2OfE);
+  __syncthreads();
+  if (warp < group) total = weigh_keys(room, warp, count);
+  __syncthreads();
+  mix.add(room, tile.values, count);
   wait_for_cluster();  // all blocks have started: their shared memory may be written
   mix.template send_out<kRanks>(room, rank);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  if (warp < group && lane < kRanks)
-    room.inbox.send(&room.totals[rank][warp], lane, make_float2(total.top, total.sum));
+  if (warp < group && lane < kRanks) room.inbox.send(&room.totals[rank][warp], lane, total);
   note_bad_blocks(p.cells);
   if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
   room.inbox.wait();
@@ -437,9 +410,8 @@ __global__ void __launch_bounds__(kThreads)
 template <int kHeadSize, int kPairsAtOnce, int kRanks>
 cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
   const int64_t each = (call.reach + kRanks - 1) / kRanks;
-  const int tile =
-      static_cast<int>(std::min<int64_t>((each + kRows - 1) / kRows * kRows, int64_t{kMostTile}));
-  const int64_t bytes = 2 * tile * kStride<kHeadSize> * static_cast<int64_t>(sizeof(uint16_t));
+  const auto most_keys = static_cast<int>((each + kRows - 1) / kRows * kRows);
+  const int64_t bytes = 2 * most_keys * kStride<kHeadSize> * static_cast<int64_t>(sizeof(uint16_t));
   const auto kernel = append_attention_kernel<kHeadSize, kPairsAtOnce, kRanks>;
   for (auto [attribute, value] :
        {std::pair{cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)},
@@ -447,13 +419,15 @@ cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
     if (cudaError_t status = cudaFuncSetAttribute(kernel, attribute, value); status != cudaSuccess)
       return status;
   return launch_clusters_early(kernel, dim3(static_cast<unsigned>(call.keys.kv_heads * kRanks)),
-                               kRanks, kThreads, bytes, stream, call, tile);
+                               kRanks, kThreads, bytes, stream, call, most_keys);
 }
+
+// Blocks of a cluster: only a few clusters of 16 run at a time.
+int ranks_of(int64_t kv_heads) { return kv_heads <= 4 ? kMostRanks : kMostRanks / 2; }
 
 template <int kHeadSize, int kPairsAtOnce>
 cudaError_t launch_ranks(const AppendAttention& call, cudaStream_t stream) {
-  constexpr int64_t kManyKvHeads = 4;  // only a few clusters of 16 blocks run at a time
-  return call.keys.kv_heads <= kManyKvHeads
+  return ranks_of(call.keys.kv_heads) == kMostRanks
              ? launch_form<kHeadSize, kPairsAtOnce, kMostRanks>(call, stream)
              : launch_form<kHeadSize, kPairsAtOnce, kMostRanks / 2>(call, stream);
 }
@@ -464,22 +438,29 @@ cudaError_t launch_size(const AppendAttention& call, cudaStream_t stream) {
                           : launch_ranks<kHeadSize, 4>(call, stream);
 }
 
+// With more KV heads, clusters run at the same time if two blocks fit on a multiprocessor.
+int64_t most_keys(int64_t kv_heads, int64_t head_size) {
+  if (head_size == 256) return kMostKeys<256>;
+  return head_size == 64 || kv_heads <= 8 ? kMostKeys<128> : kMostKeys<128> / 2;
+}
+
 bool has_clusters() { return device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9; }
 
 }  // namespace
 
 bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, int64_t reach) {
-  // With more KV heads or longer contexts the keys are enough work for blocks on all
-  // multiprocessors.
-  constexpr int64_t kMostKvHeads = 16, kMostElements = int64_t{2} << 20;
+  // With more KV heads or keys there is enough work for blocks that do not wait for each other.
+  constexpr int64_t kMostKvHeads = 16;
   const bool is_size = head_size == 64 || head_size == 128 || head_size == 256;
   return is_size && heads / kv_heads <= kHeads && kv_heads <= kMostKvHeads &&
-         reach * head_size <= kMostElements && has_clusters();
+         reach <= most_keys(kv_heads, head_size) * ranks_of(kv_heads) && has_clusters();
 }
 
 cudaError_t launch_append_attention(const AppendAttention& call, cudaStream_t stream) {
   if (call.cells.tokens != 1 || call.reach < 1 || call.group > kHeads ||
-      call.group * call.keys.kv_heads != call.heads)
+      call.group * call.keys.kv_heads != call.heads ||
+      call.reach >
+          most_keys(call.keys.kv_heads, call.keys.head_size) * ranks_of(call.keys.kv_heads))
     return cudaErrorInvalidValue;
   switch (call.keys.head_size) {
     case 64:
