@@ -20,18 +20,14 @@ void add_adapter_option(Command app, std::string& adapter) {
       "has them quantized");
 }
 
-void add_chunk_option(Command app, int64_t& chunk) {
-  app.add_option(
-      "--chunk", chunk,
-      "tokens of a prompt that one prefill run computes; more are faster and need more memory");
-}
-
 void add_phase_options(Command app,
-                       int64_t& chunk,
+                       std::optional<int64_t>& chunk,
                        bool& exact,
                        bool& fast_8bit,
                        std::string& cache_dtype) {
-  add_chunk_option(app, chunk);
+  app.add_option("--chunk", chunk,
+                 "tokens of a prompt that one prefill run computes; more are faster and need more "
+                 "memory (default: 512 on a CPU, 2048 on a GPU)");
   app.add_flag("--exact", exact, "compute in fp32 (on a GPU, weights and KV cache too)");
   app.add_flag(
       "--fast-8bit", fast_8bit,

@@ -25,11 +25,9 @@ struct InferenceOptions : serve::InferenceOptions {
 void add_model_argument(Command app, std::string& model);
 // --adapter
 void add_adapter_option(Command app, std::string& adapter);
-// --chunk
-void add_chunk_option(Command app, int64_t& chunk);
 // --chunk, --exact, --fast-8bit, --cache-dtype
 void add_phase_options(Command app,
-                       int64_t& chunk,
+                       std::optional<int64_t>& chunk,
                        bool& exact,
                        bool& fast_8bit,
                        std::string& cache_dtype);

@@ -32,7 +32,10 @@ void register_inspect(Command program, const AppContext& context) {
          "--context", o->contents.contexts,
          "tokens of context whose memory is shown: 1024,4096 (default: powers of two up to the model's)")
       .numbers();
-  add_chunk_option(app, o->contents.chunk);
+  app.add_option(
+      "--chunk", o->contents.chunk,
+      "tokens of a prompt that one prefill run computes: a sliding-window layer keeps as "
+      "many positions more");
   app.add_option(
       "--cache-dtype", o->cache_dtype,
       "type of the keys and values in the KV cache: fp32, bf16, i8 or fp8 (default: fp32)");

@@ -128,7 +128,7 @@ void plan_inference(const PlanOptions& o, const TerminalOptions& terminal) {
                               ? ""
                               : fmt::format("+shard_tensor_parallel={}", o.sharing_ranks())));
   setup.cache_dtype = serve::chosen_cache_dtype(o.cache_dtype, arithmetic, setup.selection);
-  setup.chunk = o.chunk;
+  setup.chunk = o.chunk.value_or(serve::usual_chunk(arithmetic.on_gpu));
   planning::TargetHardware place = planning::choose_hardware(
       o.hardware, this_machine(t.machine, setup.selection, terminal), setup.selection.has("tf32"));
   planning::set_enqueue_time(place, o.enqueue_us);

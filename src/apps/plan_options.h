@@ -36,7 +36,7 @@ struct PlanOptions {
   // Plans of inference.
   bool inference = false;
   std::string model;
-  int64_t chunk = 512;
+  std::optional<int64_t> chunk;  // default: serve::usual_chunk
   bool exact = false;
   bool fast_8bit = false;
   std::string cache_dtype;  // empty: the type of activations

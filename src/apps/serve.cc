@@ -2,6 +2,7 @@
 // ridge serve: answers requests of OpenAI's API with a model file.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -58,7 +59,7 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
 std::unique_ptr<OpenModel> open_session(const Options& o, models::ModelFile file) {
   // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
   serve::InferenceOptions inference = o.inference;
-  inference.chunk = serve::served_chunk(inference, o.max_batched_tokens);
+  inference.chunk = std::max(inference.chosen_chunk(), o.max_batched_tokens.value_or(0));
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");
   return open_model(std::move(file), inference,
                     {.positions = serve::kServedContext,

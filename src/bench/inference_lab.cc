@@ -107,7 +107,7 @@ void InferenceLab::expect_cache(const char* option, int64_t batch, int64_t lengt
   serve::SessionOptions session;
   session.slots = batch;
   session.capacity = length;
-  session.chunk = inference_.chunk;
+  session.chunk = inference_.chosen_chunk();
   session.selection = inference_.selection(levels_.back());
   session.cache_dtype = inference_.chosen_cache_dtype(session.selection);
   serve::expect_cache_fits(file_.config(), session, *backend_);
@@ -122,7 +122,7 @@ measure::InferenceExperiment InferenceLab::experiment(const std::string& level,
                                      inference_.machine, e.selection, inference_.level.switches);
   e.batch = batch;
   e.length = length;
-  e.chunk = inference_.chunk;
+  e.chunk = inference_.chosen_chunk();
   e.cache_dtype = inference_.chosen_cache_dtype(e.selection);
   e.rank = inference_.rank;
   e.repeats = {4, 40, 1e7 * o_.seconds, listener_.any};  // a hundred measurements share the time

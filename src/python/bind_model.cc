@@ -366,7 +366,7 @@ void bind_model(nb::module_& m) {
                 "tokenizer: str | os.PathLike[str] | None = None, "
                 "adapter: str | os.PathLike[str] | None = None, "
                 "level: str = 'compiled', passes: str = '', attention: str = 'level', "
-                "chunk: int = 512, isa: str | None = None, fast_8bit: bool = False, "
+                "chunk: int | None = None, isa: str | None = None, fast_8bit: bool = False, "
                 "tensor_parallel: int = 1) -> Model"));
   nb::class_<Model>(m, "Model", "A loaded model. Threads may share it; `with` closes it.")
       .def(

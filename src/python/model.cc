@@ -34,7 +34,6 @@ Opened opened_model(const LoadOptions& options) {
   if (file.tokenizer)
     opened.tokenizer = std::make_shared<PythonTokenizer>(*std::move(file.tokenizer),
                                                          std::move(file.chat_template));
-  inference.chunk = serve::served_chunk(inference);
   const serve::SessionNeeds needs{.positions = serve::kServedContext,
                                   .least = 2,
                                   .slots = options.max_sequences,

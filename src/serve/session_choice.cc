@@ -166,12 +166,6 @@ TextModelFile open_with_tokenizer(const InferenceOptions& o) {
   return made;
 }
 
-int64_t served_chunk(const InferenceOptions& o, std::optional<int64_t> batched_tokens) {
-  constexpr int64_t kGpuChunk = 2048;
-  const int64_t least = backends::is_gpu(o.machine) ? kGpuChunk : 0;
-  return std::max(o.chunk, batched_tokens.value_or(least));
-}
-
 void share_model(InferenceOptions& o, const runtime::Ranks& ranks) {
   const runtime::RankLayout& layout = ranks.layout();
   o.rank = ranks.tensor_rank();
@@ -213,7 +207,7 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = needs.slots;
   options.rank = o.rank;
   options.stage = model_stage(file, o.stage, o.stages);
-  options.chunk = o.chunk;
+  options.chunk = o.chosen_chunk();
   options.cached = needs.cached;
   options.prefix_caching = needs.prefix_caching && needs.cached;
   options.cache_dtype = o.chosen_cache_dtype(options.selection);

@@ -58,6 +58,10 @@ int64_t kv_capacity_tokens(int64_t bytes,
                            SessionOptions session,
                            const models::ModelConfig& config);
 
+// The tokens of a prompt that one run computes by default. A GPU needs more to be busy, and unpacks
+// quantized weights once a run.
+constexpr int64_t usual_chunk(bool is_gpu) { return is_gpu ? 2048 : 512; }
+
 struct InferenceOptions {
   std::string model;
   bool random_weights = false;  // the model is a shape, as ModelFile::open_shape takes it
@@ -66,13 +70,14 @@ struct InferenceOptions {
   passes::LevelOptions level;
   backends::MachineOptions machine;
   std::optional<int64_t> context;  // default: as much as the run needs
-  int64_t chunk = 512;
+  std::optional<int64_t> chunk;    // tokens of a prompt in one run; default: usual_chunk
   bool exact = false;
   bool fast_8bit = false;
   std::string cache_dtype;        // empty: the type of activations
   int64_t rank = 0;               // this process, if several share each layer
   int64_t stage = 0, stages = 1;  // this process's part of the layers, and the number of parts
 
+  int64_t chosen_chunk() const { return chunk.value_or(usual_chunk(backends::is_gpu(machine))); }
   Arithmetic arithmetic() const { return {backends::is_gpu(machine), exact, fast_8bit}; }
   // session_choice.h's choices for these options.
   passes::Selection selection(const std::string& at_level) const;
@@ -112,10 +117,6 @@ TextModelFile open_with_tokenizer(const InferenceOptions& options);
 
 // A server's sequences have so many positions by default: several full contexts may take gigabytes.
 inline constexpr int64_t kServedContext = 2048;
-// The tokens of prompts that a step of a server computes: the options' chunk, on a GPU no less than
-// 2048, and no less than a step may have in which sequences decode, if that is given.
-int64_t served_chunk(const InferenceOptions& options, std::optional<int64_t> batched_tokens = {});
-
 struct OpenModel {
   models::ModelFile file;
   std::unique_ptr<backends::Backend> backend;
