@@ -95,8 +95,10 @@ class Predictor {
       }
       if (double call_ns = attends ? attention_call_ns(graph_, ceilings_, node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
-      // A skinny GEMM reads its weight during its trips, after the kernel before it.
-      if (law == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op()))
+      // A skinny GEMM reads its weight during its trips, after the kernel before it; one of
+      // fragment tiles counts only trips during which it does not.
+      const bool is_product = law == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op());
+      if (is_product && !has_fragments(node))
         p.overhead_ns -=
             std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;

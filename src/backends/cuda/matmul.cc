@@ -172,7 +172,8 @@ int rounds(const Call& call) {
                ? streamed_gemm_rounds(call.inputs[0].shape[0])
                : 0;
   }
-  if (!is_skinny_gemm(call) && !(is_few && is_fragment_gemm(call))) return 0;
+  if (is_few && is_fragment_gemm(call)) return fragment_gemm_rounds(call.inputs[0].shape[0]);
+  if (!is_skinny_gemm(call)) return 0;
   return skinny_gemm_rounds(call.inputs[0].shape[0], 0);
 }
 

@@ -190,10 +190,17 @@ int64_t workspace_bytes(const Call& call) {
   return has_fragments(call) ? fragment_workspace_bytes(call) : 0;
 }
 
+int doublings(int64_t tokens) {
+  int count = 0;
+  while (int64_t{1} << count < tokens) ++count;
+  return count;
+}
+
 int rounds(const Call& call) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
   const StreamedGemm streamed = dense_product(call.inputs[0].shape, call.inputs[1].shape,
                                               activation(call.attrs.text("activation")));
+  if (has_fragments(call)) return fragment_gemm_rounds(shape.tokens);
   if (is_streamed(shape, streamed)) return streamed_gemm_rounds(shape.tokens);
   return skinny_gemm_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
 }
@@ -201,10 +208,10 @@ int rounds(const Call& call) {
 }  // namespace
 
 int skinny_gemm_rounds(int64_t tokens, int norms) {
-  int doublings = 0;
-  while (int64_t{1} << doublings < tokens) ++doublings;
-  return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings * 3 / 2;
+  return (norms == 0 ? 2 : 1) + norms * 2 + norms * doublings(tokens) * 3 / 2;
 }
+
+int fragment_gemm_rounds(int64_t tokens) { return 9 + doublings(tokens); }
 
 int streamed_gemm_rounds(int64_t tokens) {
   constexpr int64_t kFew = 16;
