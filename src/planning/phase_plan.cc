@@ -89,15 +89,15 @@ class PhasePlanner {
     return bytes;
   }
 
-  // Owned memory of all graphs so far: one store, and one arena per graph.
+  // Owned memory of all graphs so far: one store, and the arenas. As in a session, a graph takes the
+  // largest arena before it if that is large enough.
   int64_t owned_bytes() const {
     int64_t bytes = 0;
     for (const auto& [name, value] : stored()) {
       const int64_t size = storage_bytes(value->type.dtype, value->type.shape.elements());
       bytes += round_up(std::max<int64_t>(size, 1), kAlignmentBytes);
     }
-    for (const auto& [key, graph] : planned_) bytes += graph.costed->memory.arena_bytes;
-    return bytes;
+    return bytes + arena_bytes_;
   }
 
  private:
@@ -161,6 +161,10 @@ class PhasePlanner {
       found->second = cost::program_graph(
           serve::bucket_title(shape), serve::planned_bucket(file_, shape, e_.selection, target_), 1,
           target_);
+      if (const int64_t bytes = found->second.costed->memory.arena_bytes; bytes > largest_arena_) {
+        arena_bytes_ += bytes;
+        largest_arena_ = bytes;
+      }
     }
     return found->second;
   }
@@ -173,6 +177,7 @@ class PhasePlanner {
   // By task, tokens, context and rows.
   std::map<std::tuple<models::InferenceTask, int64_t, int64_t, int64_t>, cost::ProgramGraph>
       planned_;
+  int64_t arena_bytes_ = 0, largest_arena_ = 0;
 };
 
 }  // namespace

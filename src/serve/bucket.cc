@@ -190,8 +190,6 @@ Bucket& BucketCache::built(const models::InferenceShape& shape) {
 
 Bucket& BucketCache::prepare(const models::InferenceShape& shape) {
   Bucket& bucket = built(shape);
-  const std::shared_ptr<backends::Memory>& arena = bucket.program().arena();
-  if (arena_ == nullptr || arena->bytes() > arena_->bytes()) arena_ = arena;
   prepared_.push_back(&bucket);
   std::ranges::sort(prepared_, {}, [](const Bucket* each) {
     return std::tuple(each->shape().tokens, each->shape().row_count(), each->shape().context);
@@ -223,7 +221,9 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
       build_bucket(file_, shape, options_.selection, backend_, options_.rank, options_.stage);
   if (!is_loaded_) load(built.load);
   is_loaded_ = true;
-  return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);
+  auto made = std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);
+  arena_ = made->program().arena();
+  return made;
 }
 
 // If kernels read host memory, weights are copied if there is room for them in addition to the KV

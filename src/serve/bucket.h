@@ -97,7 +97,7 @@ class BucketCache {
       : file_(file), cache_(cache), options_(options), backend_(backend), store_(store) {}
 
   // Builds a bucket that later steps may take in place of their own, so that they need not wait for
-  // one. Such buckets share an arena: the first one should be the largest.
+  // one. The first one should be the largest.
   Bucket& prepare(const models::InferenceShape& shape);
 
   // Returns the smallest prepared bucket for `tokens` tokens at positions below `context` and
@@ -136,8 +136,9 @@ class BucketCache {
   backends::Backend& backend_;
   runtime::Store& store_;
   bool is_loaded_ = false;
-  std::shared_ptr<backends::Memory> arena_;  // The prepared buckets share it.
-  std::vector<Bucket*> prepared_;            // sorted by tokens, rows and context
+  // The largest so far. Runs follow each other, so a bucket takes it if it is large enough.
+  std::shared_ptr<backends::Memory> arena_;
+  std::vector<Bucket*> prepared_;  // sorted by tokens, rows and context
   std::map<Key, std::unique_ptr<Bucket>> buckets_;
 };
 

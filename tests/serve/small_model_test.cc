@@ -116,6 +116,18 @@ TEST_P(SmallModel, IsTheSameInABatch) {
   }
 }
 
+// Runs follow each other: a decode's temporaries lie where those of the prompt lay.
+TEST_P(SmallModel, ADecodeTakesTheArenaOfItsPrompt) {
+  Session made = session(options());
+  const auto arenas = [&] { return made.runner().owned_bytes() - made.runner().store_bytes(); };
+  std::vector<int32_t> tokens = made.start(std::vector<Prompt>{{0, ids_, {}}});
+  const int64_t of_prompt = arenas();
+  EXPECT_GT(of_prompt, 0);
+  made.step(std::vector<int64_t>{0}, tokens);
+  EXPECT_EQ(made.runner().buckets().count(), 2);
+  EXPECT_EQ(arenas(), of_prompt);
+}
+
 // Steps run in buckets that were built ahead of them and are larger, and none is built for them.
 TEST_P(SmallModel, IsTheSameInPreparedBuckets) {
   SessionOptions two = options();
