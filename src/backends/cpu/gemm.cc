@@ -129,8 +129,10 @@ bool has_32_bit_extents(const GemmShape& g) {
 // Called whenever a graph is costed, and slow to compute. 0 for a product that cannot be bound.
 int64_t matmul_scratch_bytes(const GemmShape& g) {
   if (!has_32_bit_extents(g)) return 0;
+  static std::mutex mutex;  // graphs may be costed on several threads
   static std::map<std::pair<std::string, int>, int64_t> known;
   const std::pair key(g.key(), omp_get_max_threads());
+  const std::lock_guard lock(mutex);
   auto found = known.find(key);
   if (found == known.end()) {
     const size_t bytes =
