@@ -7,7 +7,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
 #include "base/in_parallel.h"
@@ -66,16 +65,8 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     return each;
   };
   const passes::PassTarget& target = hardware.target_of(request.setup.selection);
-  std::mutex mutex;  // guards known_bytes and the listener
-  std::map<std::pair<int64_t, int64_t>, int64_t> known_bytes;  // by batch and length
-  const auto keep_bytes = [&](int64_t batch, int64_t length, int64_t bytes) {
-    const std::lock_guard lock(mutex);
-    return known_bytes[{batch, length}] = bytes;
-  };
   const auto planned = [&](int64_t batch, int64_t length) {
-    record::PhasePlan made = plan_phases(file, setup(batch, length), target, &hardware.ceilings);
-    keep_bytes(batch, length, made.owned_bytes);
-    return made;
+    return plan_phases(file, setup(batch, length), target, &hardware.ceilings);
   };
   record::InferencePlan plan;
   plan.hardware = hardware;
@@ -96,14 +87,13 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
     plan.plans[i] = planned(request.batches[i % batches], request.lengths[i / batches]);
   });
   if (hardware.memory_bytes <= 0) return plan;
+  std::mutex mutex;  // guards the listener
   const auto bytes = [&](int64_t batch, int64_t length) {
     {
       const std::lock_guard lock(mutex);
-      if (const auto known = known_bytes.find({batch, length}); known != known_bytes.end())
-        return known->second;
       listener("what fits", "plans", fmt::format("{} x {}", batch, length));
     }
-    return keep_bytes(batch, length, session_bytes(file, setup(batch, length), target));
+    return session_bytes(file, setup(batch, length), target);
   };
   const auto largest_at = [&](int64_t length) {
     record::LargestBatch largest{length, 0, 0};

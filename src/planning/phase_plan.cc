@@ -89,8 +89,8 @@ class PhasePlanner {
     return bytes;
   }
 
-  // Owned memory of all graphs so far: one store, and the arenas. As in a session, a graph takes the
-  // largest arena before it if that is large enough.
+  // Owned memory of all graphs so far: one store, and the arenas. As in a session, a graph takes
+  // the largest arena before it if that is large enough.
   int64_t owned_bytes() const {
     int64_t bytes = 0;
     for (const auto& [name, value] : stored()) {

@@ -3,11 +3,14 @@
 #include "base/in_parallel.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <atomic>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "base/openmp_threads.h"
 
 namespace ridge {
 namespace {
@@ -20,19 +23,28 @@ TEST(InParallel, DoesEachPieceOnce) {
   }
 }
 
-TEST(InParallel, EndsAllAndThrowsTheFirstError) {
-  std::atomic<int> ended = 0;
+TEST(InParallel, ThrowsTheFirstErrorAndBeginsNoMore) {
+  std::atomic<int> begun = 0;
   const auto work = [&](int64_t i) {
-    ++ended;
-    if (i % 10 == 3) throw std::runtime_error(std::to_string(i));
+    ++begun;
+    if (i >= 3) throw std::runtime_error(std::to_string(i));
   };
   try {
-    in_parallel(100, work);
+    in_parallel(1000, work);
     FAIL();
   } catch (const std::runtime_error& error) {
     EXPECT_EQ(std::string(error.what()), "3");
   }
-  EXPECT_EQ(ended, 100);
+  EXPECT_GE(begun, 4);
+  EXPECT_LE(begun, 3 + omp_get_max_threads());
+}
+
+// Plans ask how many threads a kernel would have.
+TEST(InParallel, HasTheCallersNumberOfThreads) {
+  const OpenmpThreads three(3);
+  std::atomic<int> same = 0;
+  in_parallel(10, [&](int64_t) { same += omp_get_max_threads() == 3 ? 1 : 0; });
+  EXPECT_EQ(same, 10);
 }
 
 }  // namespace

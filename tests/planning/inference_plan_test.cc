@@ -55,6 +55,11 @@ TEST(InferencePlan, HasEachBatchAndLength) {
   EXPECT_EQ(got.hardware.name, "h200");
 }
 
+TEST(InferencePlan, RefusesMoreSequencesThanASessionHas) {
+  EXPECT_EQ(plan(small_model(), "h200", {serve::kMostSlots}, {16}).plans.size(), 1u);
+  EXPECT_THROW(plan(small_model(), "h200", {serve::kMostSlots + 1}, {16}), Error);
+}
+
 // The largest batch fits, and one more does not.
 TEST(InferencePlan, FindsTheLargestThatFits) {
   const auto file = models::ModelFile::of_shape(models::preset("large").config);
