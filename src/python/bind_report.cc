@@ -66,6 +66,7 @@ Report plan_inference(const train::TrainingOptions& o, const std::string& hardwa
   const bool this_is_gpu = hardware == "this" && backends::is_gpu(o.machine);
   const serve::Arithmetic arithmetic{.on_gpu = planning::is_gpu_plan(hardware, this_is_gpu)};
   planning::InferencePlanRequest request;
+  request.setup.chunk = serve::usual_chunk(arithmetic.on_gpu);
   request.setup.selection = serve::inference_selection(arithmetic, o.level.level, o.level.switches);
   const planning::TargetHardware place =
       planning::choose_hardware(hardware, this_machine(o.machine, request.setup.selection), false);
