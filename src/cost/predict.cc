@@ -32,8 +32,6 @@ int64_t tiled_multiprocessors(const Ceilings& ceilings) {
   return ceilings.machine.threads == 0 ? ceilings.machine.cores : 0;
 }
 
-constexpr int64_t kFewRows = 64;  // GEMMs of so many rows have kernels of their own on GPUs
-
 class Predictor {
  public:
   Predictor(const CostedGraph& costed, const Ceilings& ceilings)
@@ -162,9 +160,10 @@ class Predictor {
     if (!(time_law(*node.op) == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op())) ||
         is_weight_quantized(node))
       return 0;
+    constexpr int64_t kMostRows = 64;
     const Type& x = graph_.type(node.inputs[0]);
     const double rate = ceilings_.product(x.dtype).row_bytes_per_ns;
-    if (rate <= 0 || x.shape.elements() > kFewRows * x.shape.back()) return 0;
+    if (rate <= 0 || x.shape.elements() > kMostRows * x.shape.back()) return 0;
     return memory.stored_ns * std::max(0.0, ceilings_.memory_reads_per_ns() / rate - 1);
   }
 
@@ -174,21 +173,17 @@ class Predictor {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
-  // Weights in fragment tiles are multiplied as weights of the activations' type are, by up to 64
-  // rows as they are, by more rows slice by slice, each of which is unpacked before.
   bool has_fragments(const Node& node) const {
     return is_fragments(graph_.type(node.inputs[1]).dtype);
   }
-  bool is_unpacked(const Node& node) const {
-    const Shape& x = graph_.shape(node.inputs[0]);
-    return has_fragments(node) && x.elements() > kFewRows * x.back();
-  }
-  // Reading the weight and writing it again, before the products, which read it from a cache.
-  double unpack_ns(const Node& node) const {
-    if (!is_unpacked(node)) return 0;
+  // Before the library multiplies it, a weight in fragment tiles is unpacked slice by slice: it is
+  // read and written, and the products read it from a cache.
+  double unpack_ns(const Node& node, const NodeCost& cost) const {
+    if (!has_fragments(node) || !cost.calls_library) return 0;
     const Type &x = graph_.type(node.inputs[0]), &weight = graph_.type(node.inputs[1]);
     const int64_t elements = weight.shape.elements();
-    return ns_at(static_cast<double>(storage_bytes(weight.dtype, elements) +
+    return (cost.launches - 1) * ceilings_.launch_ns +
+           ns_at(static_cast<double>(storage_bytes(weight.dtype, elements) +
                                      storage_bytes(x.dtype, elements)),
                  ceilings_.memory_bytes_per_ns());
   }
@@ -213,8 +208,7 @@ class Predictor {
       p.overhead_ns = kColdTrips * memory.stored_share * ceilings_.round_ns;
     const double exposed_ns =
         exposed_memory_share(rates, call.form, bandwidth_) * memory.beyond_caches_ns;
-    if (is_unpacked(node)) p.overhead_ns += (cost.launches - 1) * ceilings_.launch_ns;
-    p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns + unpack_ns(node);
+    p.ns = std::max(p.compute_ns + exposed_ns, p.memory_ns) + p.overhead_ns + unpack_ns(node, cost);
   }
 
   const CostedGraph& costed_;

@@ -244,7 +244,6 @@ TEST(Predict, AQuantizedWeightWithoutAMeasureTakesThePeakRate) {
   EXPECT_NEAR(product_ns(DType::kBF16), 1000 + 2 * 3 * 64 * 64 / 2.0, 0.1);
 }
 
-// Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
 // A GPU unpacks the weight of a prompt's tokens, to memory at worst, and multiplies it in bf16.
 TEST(Predict, FragmentTilesOfManyRowsTakeAProductInTheirActivationsTypeAndTheirUnpacking) {
   const Ceilings c = ceilings_of(*find_hardware("h100"));
@@ -264,6 +263,7 @@ TEST(Predict, FragmentTilesOfManyRowsTakeAProductInTheirActivationsTypeAndTheirU
   EXPECT_LT(ns(DType::kQ4_Kx8, 64), 0.5 * ns(DType::kBF16, 64));  // memory's, of fewer bytes
 }
 
+// Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.
 TEST(Predict, AttentionOfDecodedTokensTakesItsOwnRates) {
   Ceilings c = immediate();
   c.cache = {{"cached_attention", DType::kF32, 2, 0.1, 0}};
