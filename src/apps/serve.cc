@@ -57,7 +57,7 @@ std::string name_of(const Options& o, const std::filesystem::path& path) {
 
 // All ranks open the same session.
 std::unique_ptr<OpenModel> open_session(const Options& o, models::ModelFile file) {
-  // A step of prompts alone has as many tokens as one in which a sequence decodes may have.
+  // A step of prompts alone may have no fewer tokens than one in which a sequence decodes.
   serve::InferenceOptions inference = o.inference;
   inference.chunk = std::max(inference.chosen_chunk(), o.max_batched_tokens.value_or(0));
   const int64_t cache_bytes = o.kv_memory.empty() ? 0 : parse_bytes(o.kv_memory, "kv-memory");

@@ -56,13 +56,6 @@ class Repetition {
     return graphs;
   }
 
-  int64_t arena_bytes() const {
-    int64_t most = 0;
-    for (const serve::Bucket* bucket : buckets_)
-      most = std::max(most, bucket->program().arena_bytes());
-    return most;
-  }
-
   const RepeatedRuns& runs() const { return runs_; }
 
  private:
@@ -101,7 +94,7 @@ record::RunRecord make_record(const InferenceExperiment& e,
   record::RunRecord record = serve::begin_phase(e, task, session.config());
   const std::vector<record::PredictedGraph> graphs =
       serve::count_phase(runs.graphs(), ceilings, record);
-  record.memory.allocated_bytes = session.runner().store_bytes() + runs.arena_bytes();
+  record.memory.allocated_bytes = session.runner().owned_bytes();
   record.counts = runs.runs().counts();
   runs.runs().measurement().fill(graphs, record);
   for (const char* module : {"attention", "mlp"})

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <set>
 
 #include "base/error.h"
 #include "graph/rewriter.h"
@@ -32,7 +31,7 @@ int64_t quarter_steps(int64_t tokens) {
 }
 
 // A step that only decodes has a row for every token. Other steps have few different numbers of
-// rows, because each pair of tokens and rows is another graph with its own arena.
+// rows, because each pair of tokens and rows is another graph.
 int64_t padded_rows(int64_t rows, int64_t tokens, int64_t slots) {
   if (rows == 0) return 0;
   int64_t power = 1;
@@ -222,7 +221,10 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   if (!is_loaded_) load(built.load);
   is_loaded_ = true;
   auto made = std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_, arena_);
-  arena_ = made->program().arena();
+  if (made->program().arena() != arena_) {
+    arena_ = made->program().arena();
+    arena_bytes_ += arena_->bytes();
+  }
   return made;
 }
 
@@ -248,14 +250,6 @@ void BucketCache::load(const LoadGraph& load) {
   if (!copies) return;
   // All weights are copies now, so that also pages that two tensors share can be released.
   for (std::span<const std::byte> part : file_.file_parts()) file_.release(part);
-}
-
-int64_t BucketCache::arena_bytes() const {
-  std::set<std::shared_ptr<backends::Memory>> arenas;
-  for (const auto& [key, bucket] : buckets_) arenas.insert(bucket->program().arena());
-  int64_t bytes = 0;
-  for (const auto& arena : arenas) bytes += arena->bytes();
-  return bytes;
 }
 
 }  // namespace ridge::serve

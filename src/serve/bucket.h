@@ -63,7 +63,7 @@ class Bucket {
          Graph graph,
          backends::Backend& backend,
          runtime::Store& store,
-         std::shared_ptr<backends::Memory> arena = nullptr);
+         std::shared_ptr<backends::Memory> arena);
 
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
@@ -115,7 +115,7 @@ class BucketCache {
   // The largest context that has the same graph.
   int64_t planned_context(int64_t context) const { return run_shape(1, context).context; }
 
-  int64_t arena_bytes() const;
+  int64_t arena_bytes() const { return arena_bytes_; }
   int64_t count() const { return std::ssize(buckets_); }
 
  private:
@@ -138,6 +138,7 @@ class BucketCache {
   bool is_loaded_ = false;
   // The largest so far. Runs follow each other, so a bucket takes it if it is large enough.
   std::shared_ptr<backends::Memory> arena_;
+  int64_t arena_bytes_ = 0;        // all arenas together
   std::vector<Bucket*> prepared_;  // sorted by tokens, rows and context
   std::map<Key, std::unique_ptr<Bucket>> buckets_;
 };
