@@ -162,8 +162,6 @@ int launches(const Call& call) {
 }
 
 int rounds(const Call& call) {
-  const bool is_few =
-      call.inputs[0].shape.rank() == 2 && call.inputs[0].shape[0] <= kSkinnyGemmMostTokens;
   if (is_streamed_gemm(call)) {
     // A larger weight takes as long as in the library's product, whose times are sampled.
     constexpr int64_t kReadInTrips = int64_t{4} << 20;
@@ -172,9 +170,11 @@ int rounds(const Call& call) {
                ? streamed_gemm_rounds(call.inputs[0].shape[0])
                : 0;
   }
-  if (is_few && is_fragment_gemm(call)) return fragment_gemm_rounds(call.inputs[0].shape[0]);
-  if (!is_skinny_gemm(call)) return 0;
-  return skinny_gemm_rounds(call.inputs[0].shape[0], 0);
+  if (is_fragment_gemm(call)) {
+    const int64_t rows = call.inputs[0].shape[0];
+    return rows <= kSkinnyGemmMostTokens ? fragment_gemm_rounds(rows) : 0;
+  }
+  return is_skinny_gemm(call) ? skinny_gemm_rounds(call.inputs[0].shape[0], 0) : 0;
 }
 
 // Other products are kernels of ours.

@@ -3,6 +3,7 @@
 #include "backends/cuda/skinny_gemm.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/cuda/early_operand.h"
 #include "backends/cuda/kernel_table.h"
@@ -190,17 +191,13 @@ int64_t workspace_bytes(const Call& call) {
   return has_fragments(call) ? fragment_workspace_bytes(call) : 0;
 }
 
-int doublings(int64_t tokens) {
-  int count = 0;
-  while (int64_t{1} << count < tokens) ++count;
-  return count;
-}
+int doublings(int64_t tokens) { return std::bit_width(static_cast<uint64_t>(tokens - 1)); }
 
 int rounds(const Call& call) {
   const ops::SkinnyGemm shape = ops::skinny_gemm_shape(call);
+  if (has_fragments(call)) return fragment_gemm_rounds(shape.tokens);
   const StreamedGemm streamed = dense_product(call.inputs[0].shape, call.inputs[1].shape,
                                               activation(call.attrs.text("activation")));
-  if (has_fragments(call)) return fragment_gemm_rounds(shape.tokens);
   if (is_streamed(shape, streamed)) return streamed_gemm_rounds(shape.tokens);
   return skinny_gemm_rounds(shape.tokens, (shape.norm >= 0 ? 1 : 0) + (shape.delta >= 0 ? 1 : 0));
 }

@@ -116,7 +116,7 @@ __device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
 // then cover all banks.
 template <int kHeadSize>
 inline constexpr int kStride = kHeadSize + kVector;
-// Keys of a block: 182 to 187 KiB with heads of 128 and 256 elements.
+// Keys of a block: 187 and 182 KiB with heads of 128 and 256 elements.
 template <int kHeadSize>
 constexpr int kMostKeys = kHeadSize == 256 ? 176 : 352;
 template <int kHeadSize>
@@ -438,10 +438,19 @@ cudaError_t launch_size(const AppendAttention& call, cudaStream_t stream) {
                           : launch_ranks<kHeadSize, 4>(call, stream);
 }
 
-// With more KV heads, clusters run at the same time if two blocks fit on a multiprocessor.
+// Keys of a cluster. Those of more than eight KV heads run at the same time if two blocks fit on a
+// multiprocessor, which has 228 KiB of shared memory, of which each takes one more.
+template <int kHeadSize>
+int64_t most_keys(int64_t kv_heads) {
+  constexpr int64_t kHalf = (113 << 10) - static_cast<int64_t>(sizeof(Room<kHeadSize>)),
+                    kKeyBytes = 2 * kStride<kHeadSize> * static_cast<int64_t>(sizeof(uint16_t));
+  const int64_t of_block = kv_heads <= 8 ? kMostKeys<kHeadSize> : kHalf / kKeyBytes / kRows * kRows;
+  return of_block * ranks_of(kv_heads);
+}
 int64_t most_keys(int64_t kv_heads, int64_t head_size) {
-  if (head_size == 256) return kMostKeys<256>;
-  return head_size == 64 || kv_heads <= 8 ? kMostKeys<128> : kMostKeys<128> / 2;
+  return head_size == 64    ? most_keys<64>(kv_heads)
+         : head_size == 128 ? most_keys<128>(kv_heads)
+                            : most_keys<256>(kv_heads);
 }
 
 bool has_clusters() { return device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9; }
@@ -453,14 +462,13 @@ bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, 
   constexpr int64_t kMostKvHeads = 16;
   const bool is_size = head_size == 64 || head_size == 128 || head_size == 256;
   return is_size && heads / kv_heads <= kHeads && kv_heads <= kMostKvHeads &&
-         reach <= most_keys(kv_heads, head_size) * ranks_of(kv_heads) && has_clusters();
+         reach <= most_keys(kv_heads, head_size) && has_clusters();
 }
 
 cudaError_t launch_append_attention(const AppendAttention& call, cudaStream_t stream) {
   if (call.cells.tokens != 1 || call.reach < 1 || call.group > kHeads ||
       call.group * call.keys.kv_heads != call.heads ||
-      call.reach >
-          most_keys(call.keys.kv_heads, call.keys.head_size) * ranks_of(call.keys.kv_heads))
+      call.reach > most_keys(call.keys.kv_heads, call.keys.head_size))
     return cudaErrorInvalidValue;
   switch (call.keys.head_size) {
     case 64:
