@@ -228,7 +228,8 @@ TEST_F(FinetuneTest, RefusesWhatDoesNotFit) {
          "[freeze] expected a pattern that matches");
   expect({"--model", llama, "--lora-rank", "4"}, 2, "without --pass +lora");
   expect({"--model", llama, "--pass", "+lora", "--lora-rank", "0"}, 2, "[lora-rank]");
-  expect({"--model", llama, "--pass", "+lora", "--lora-alpha", "nan"}, 2, "[lora-alpha]");
+  for (const char* alpha : {"nan", "0"})
+    expect({"--model", llama, "--pass", "+lora", "--lora-alpha", alpha}, 2, "[lora-alpha]");
   expect({"--model", llama, "--pass", "+lora", "--lora-targets", "q_proj,"}, 2, "[lora-targets]");
   expect({"--model", llama, "--pass", "+lora", "--freeze", "*"}, 2, "with --pass +lora");
   expect({"--preset", "tiny", "--pass", "+lora", "--save", "s"}, 2, "[save] expected --model");

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "record/import/imported_ranks.h"
+#include "record/import/serving_batch.h"
 #include "record/trace_text.h"
 
 namespace ridge::record {
@@ -201,6 +202,13 @@ TEST(ImportedServer, AttentionHasTheKeysOfItsBatch) {
   EXPECT_EQ(imported.run.step.nodes[0].read_bytes, 2 * 4 * 8 * 64 + 2 * 2 * 64 * 2 * 32);
   EXPECT_EQ(imported.run.setting.task, "mixed");
   EXPECT_EQ(imported.run.step.wall_ns, 100'000);
+}
+
+TEST(ServingBatch, HasPairsIfBothPartsHaveThem) {
+  const auto pairs = [](const char* annotation) { return serving_batch(annotation)->pairs; };
+  EXPECT_EQ(pairs("execute_3_context_1(sq2sk2sqsq4sqsk4)_generation_1(sq1sk9sqsq1sqsk9)"), 13);
+  EXPECT_EQ(pairs("execute_3_context_1(sq2sk2sqsq4sqsk4)_generation_1(1)"), -1);
+  EXPECT_EQ(pairs("execute_3_context_1(2)_generation_1(sq1sk9sqsq1sqsk9)"), -1);
 }
 
 TEST(ImportedServer, WithoutKeysAttentionHasNoCount) {
