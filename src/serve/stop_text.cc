@@ -29,9 +29,7 @@ std::string StopText::push(std::string_view text) {
   for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
   if (first != std::string::npos) {
     is_stopped_ = true;
-    std::string shown = held_.substr(0, first);
-    held_.clear();
-    return shown;
+    return held_.substr(0, first);
   }
   // The longest suffix of the text that is a prefix of a stop string.
   size_t waiting = 0;

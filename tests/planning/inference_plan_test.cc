@@ -57,7 +57,8 @@ TEST(InferencePlan, HasEachBatchAndLength) {
 
 TEST(InferencePlan, RefusesMoreSequencesThanASessionHas) {
   EXPECT_EQ(plan(small_model(), "h200", {serve::kMostSlots}, {16}).plans.size(), 1u);
-  EXPECT_THROW(plan(small_model(), "h200", {serve::kMostSlots + 1}, {16}), Error);
+  files::expect_error([] { plan(small_model(), "h200", {serve::kMostSlots + 1}, {16}); },
+                      ExitCode::kUsage, "[batch-size]");
 }
 
 // The largest batch fits, and one more does not.
