@@ -95,8 +95,7 @@ class Predictor {
         p.overhead_ns = call_ns;
       // A skinny GEMM reads its weight during its trips, after the kernel before it; one of
       // fragment tiles counts only trips during which it does not.
-      const bool is_product = law == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op());
-      if (is_product && !has_fragments(node))
+      if (is_gemm(node) && !has_fragments(node))
         p.overhead_ns -=
             std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
@@ -157,10 +156,8 @@ class Predictor {
 
   // A product of few rows takes so much longer to read its weight than a kernel that only reads.
   double slower_reads_ns(const Node& node, const MemoryTime& memory) const {
-    if (!(time_law(*node.op) == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op())) ||
-        is_weight_quantized(node))
-      return 0;
     constexpr int64_t kMostRows = 64;
+    if (!is_gemm(node) || is_weight_quantized(node)) return 0;
     const Type& x = graph_.type(node.inputs[0]);
     const double rate = ceilings_.product(x.dtype).row_bytes_per_ns;
     if (rate <= 0 || x.shape.elements() > kMostRows * x.shape.back()) return 0;
@@ -173,6 +170,9 @@ class Predictor {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
+  static bool is_gemm(const Node& node) {
+    return time_law(*node.op) == TimeLaw::kProduct || is_a(node, ops::skinny_gemm_op());
+  }
   bool has_fragments(const Node& node) const {
     return is_fragments(graph_.type(node.inputs[1]).dtype);
   }

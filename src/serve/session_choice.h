@@ -117,6 +117,7 @@ TextModelFile open_with_tokenizer(const InferenceOptions& options);
 
 // A server's sequences have so many positions by default: several full contexts may take gigabytes.
 inline constexpr int64_t kServedContext = 2048;
+
 struct OpenModel {
   models::ModelFile file;
   std::unique_ptr<backends::Backend> backend;
