@@ -2,7 +2,10 @@
 // The file is a JSON object with two members, "identity" and "choices".
 #include "backends/tuning_file.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -35,6 +38,31 @@ Tuning read(const std::string& path) {
   const files::JsonField file(document, path);
   return {file.at("identity").text(), file.at("choices").object()};
 }
+
+// Empty if the entry is no choice with its times.
+std::optional<TunedChoice> timed_choice(const nlohmann::json& entry) {
+  if (!tuned_times(entry)) return std::nullopt;
+  const nlohmann::json& choice = entry["choice"];
+  if (choice.is_string()) return choice.get<std::string>();
+  if (choice.is_array() && std::ranges::all_of(choice, &nlohmann::json::is_number_unsigned))
+    return choice.get<std::vector<uint64_t>>();
+  return std::nullopt;
+}
+
+// Held by one process at a time, for the folder of a file. Without such a folder, or where its file
+// system has no locks, there is none: both calls refuse the descriptor and do nothing.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& file)
+      : fd_(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    ::flock(fd_, LOCK_EX);
+  }
+  ~FolderLock() { ::close(fd_); }
+  FolderLock(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
 
 }  // namespace
 
@@ -85,37 +113,29 @@ std::optional<TunedTimes> tuned_times(const nlohmann::json& entry) {
 KeptChoices::KeptChoices(std::string path, std::string identity)
     : path_(std::move(path)), identity_(std::move(identity)) {
   const nlohmann::json kept = read_tuning(path_, identity_);
-  for (const auto& [key, entry] : kept.items()) {
-    const std::optional<TunedTimes> times = tuned_times(entry);
-    if (!times) continue;
-    const nlohmann::json& choice = entry["choice"];
-    if (choice.is_string())
-      choices_[key] = {choice.get<std::string>(), *times};
-    else if (choice.is_array() && std::all_of(choice.begin(), choice.end(), [](const auto& each) {
-               return each.is_number_unsigned();
-             }))
-      choices_[key] = {choice.get<std::vector<uint64_t>>(), *times};
-  }
-}
-
-KeptChoices::~KeptChoices() {
-  if (!changed_) return;
-  nlohmann::json all = nlohmann::json::object();
-  for (const auto& [key, kept] : choices_)
-    if (kept.times.ns > 0)
-      all[key] = std::visit([&](const auto& choice) { return tuned_json(choice, kept.times); },
-                            kept.choice);
-  write_tuning(path_, identity_, all);
+  for (const auto& [key, entry] : kept.items())
+    if (std::optional<TunedChoice> choice = timed_choice(entry)) choices_[key] = *choice;
 }
 
 const TunedChoice* KeptChoices::find(const std::string& key) const {
   const auto found = choices_.find(key);
-  return found == choices_.end() ? nullptr : &found->second.choice;
+  return found == choices_.end() ? nullptr : &found->second;
 }
 
-void KeptChoices::keep(const std::string& key, TunedChoice choice, const TunedTimes& times) {
-  choices_[key] = {std::move(choice), times};
-  changed_ = changed_ || times.ns > 0;
+const TunedChoice& KeptChoices::keep(const std::string& key,
+                                     TunedChoice choice,
+                                     const TunedTimes& times) {
+  const bool is_new = !choices_.contains(key);
+  TunedChoice& kept = choices_[key] = std::move(choice);
+  if (path_.empty() || !(times.ns > 0)) return kept;
+  const FolderLock lock(path_);
+  nlohmann::json all = read_tuning(path_, identity_);
+  const std::optional<TunedChoice> first =
+      is_new && all.contains(key) ? timed_choice(all[key]) : std::nullopt;
+  if (first) return kept = *first;
+  all[key] = std::visit([&](const auto& each) { return tuned_json(each, times); }, kept);
+  write_tuning(path_, identity_, all);
+  return kept;
 }
 
 size_t first_of_fastest(std::span<const double> times_ns, double margin) {
@@ -131,15 +151,14 @@ record::TunedChoices list_tuning(const std::string& path) {
   const Tuning tuning = read(path);
   record::TunedChoices list{.file = path, .machine = tuning.identity};
   for (const auto& [key, entry] : tuning.choices.items()) {
-    const std::optional<TunedTimes> times = tuned_times(entry);
-    if (!times) continue;
-    const nlohmann::json& choice = entry["choice"];
-    std::string text;
-    if (choice.is_string())
-      text = choice.get<std::string>();
-    else if (choice.is_array() && !choice.empty() && choice[0].is_number_unsigned())
-      text = fmt::format("{:#x}", choice[0].get<uint64_t>());
-    list.choices.push_back({key, text, times->ns, times->default_ns});
+    const std::optional<TunedChoice> choice = timed_choice(entry);
+    if (!choice) continue;
+    const auto* words = std::get_if<std::vector<uint64_t>>(&*choice);
+    const std::string text = words == nullptr ? std::get<std::string>(*choice)
+                             : words->empty() ? ""
+                                              : fmt::format("{:#x}", words->front());
+    const TunedTimes times = *tuned_times(entry);
+    list.choices.push_back({key, text, times.ns, times.default_ns});
   }
   return list;
 }

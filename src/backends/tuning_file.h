@@ -41,25 +41,21 @@ std::optional<TunedTimes> tuned_times(const nlohmann::json& entry);
 using TunedChoice = std::variant<std::string, std::vector<uint64_t>>;
 
 // The choices of a tuner. Those in the file are read when it is made; a file of another identity,
-// or one that does not parse, is ignored and overwritten. New ones are written when it ends.
+// or one that does not parse, is ignored and overwritten.
 class KeptChoices {
  public:
   KeptChoices(std::string path, std::string identity);
-  ~KeptChoices();
   KeptChoices(const KeptChoices&) = delete;
 
   const TunedChoice* find(const std::string& key) const;  // null if there is none
-  // A choice without times is not written.
-  void keep(const std::string& key, TunedChoice choice, const TunedTimes& times);
+  // Adds the choice to the file, unless it has no times. Returns the choice that counts: that of
+  // the process that wrote the key first, since this object read the file, so that ranks that
+  // measure at the same time compute alike.
+  const TunedChoice& keep(const std::string& key, TunedChoice choice, const TunedTimes& times);
 
  private:
-  struct Kept {
-    TunedChoice choice;
-    TunedTimes times;
-  };
   std::string path_, identity_;
-  std::map<std::string, Kept> choices_;
-  bool changed_ = false;
+  std::map<std::string, TunedChoice> choices_;
 };
 
 // The index of the choice: the first candidate whose time is within `margin` of the shortest, so

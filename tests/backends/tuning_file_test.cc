@@ -126,6 +126,24 @@ TEST(TuningFile, KeepsTimedChoicesForTheNextTuner) {
   EXPECT_EQ(list_tuning(path).choices.size(), 2u);  // tuners that keep nothing new leave the file
 }
 
+// Ranks that measure at the same time find different forms the fastest, but compute alike.
+TEST(TuningFile, TheFirstOfTwoTunersChoosesForBoth) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  const TunedChoice sgemm = "sgemm", tiles = "tiles";
+  KeptChoices one(path, "here"), other(path, "here");
+  EXPECT_EQ(one.keep("8x8", sgemm, {50, 100}), sgemm);
+  EXPECT_EQ(other.keep("8x8", tiles, {49, 100}), sgemm);
+  EXPECT_EQ(*other.find("8x8"), sgemm);
+  EXPECT_EQ(other.keep("4x4", tiles, {49, 100}), tiles);
+  EXPECT_EQ(one.keep("4x4", sgemm, {}), sgemm) << "nothing was measured: there was no choice";
+  EXPECT_EQ(list_tuning(path).choices.size(), 2u) << "no tuner removes what the other one wrote";
+  // A tuner that measures again what the file had could not use that choice.
+  KeptChoices third(path, "here");
+  EXPECT_EQ(third.keep("8x8", tiles, {49, 100}), tiles);
+  EXPECT_EQ(*KeptChoices(path, "here").find("8x8"), tiles);
+}
+
 TEST(TuningFile, SkipsChoicesThatAreNone) {
   files::ScratchFolder folder;
   const std::string path = folder / "tuning.json";

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -117,14 +118,16 @@ GemmTuner::GemmTuner(std::string path)
 
 GemmForm GemmTuner::choose(const GemmShape& shape, bool native) {
   const std::string key = shape.key() + (native ? " own" : "");
-  const TunedChoice* kept = kept_.find(key);
-  for (GemmForm form : gemm_forms())
-    if (kept != nullptr && *kept == TunedChoice(std::string(name(form))) &&
-        may_take(form, shape, native))
-      return form;
-  const Choice choice = measure(shape, native);
-  kept_.keep(key, std::string(name(choice.form)), choice.times);
-  return choice.form;
+  const auto usable = [&](const TunedChoice& kept) -> std::optional<GemmForm> {
+    for (GemmForm form : gemm_forms())
+      if (kept == TunedChoice(std::string(name(form))) && may_take(form, shape, native))
+        return form;
+    return std::nullopt;
+  };
+  if (const TunedChoice* kept = kept_.find(key))
+    if (const std::optional<GemmForm> form = usable(*kept)) return *form;
+  const Choice own = measure(shape, native);
+  return usable(kept_.keep(key, std::string(name(own.form)), own.times)).value_or(own.form);
 }
 
 }  // namespace ridge::backends::cpu

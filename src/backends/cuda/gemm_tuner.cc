@@ -177,21 +177,22 @@ GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
 
 std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
   const std::string key = problem.key();
-  if (const TunedChoice* kept = kept_.find(key)) {
-    const auto* words = std::get_if<std::vector<uint64_t>>(kept);
+  const auto usable = [&](const TunedChoice& kept) -> std::optional<GemmAlgorithm> {
+    const auto* words = std::get_if<std::vector<uint64_t>>(&kept);
     GemmAlgorithm algorithm{};
-    if (words != nullptr && words->size() == algorithm.size()) {
-      std::ranges::copy(*words, algorithm.begin());
-      if (problem.accepts(algorithm)) return algorithm;
-    }
-  }
+    if (words == nullptr || words->size() != algorithm.size()) return std::nullopt;
+    std::ranges::copy(*words, algorithm.begin());
+    return problem.accepts(algorithm) ? std::optional(algorithm) : std::nullopt;
+  };
+  if (const TunedChoice* kept = kept_.find(key))
+    if (const std::optional<GemmAlgorithm> algorithm = usable(*kept)) return algorithm;
   const std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
   if (candidates.empty()) return std::nullopt;
-  const Choice chosen = measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates)
-                                                           : Choice{candidates[0], {}};
-  kept_.keep(key, std::vector<uint64_t>(chosen.algorithm.begin(), chosen.algorithm.end()),
-             chosen.times);
-  return chosen.algorithm;
+  const Choice own = measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates)
+                                                        : Choice{candidates[0], {}};
+  return usable(kept_.keep(key, std::vector<uint64_t>(own.algorithm.begin(), own.algorithm.end()),
+                           own.times))
+      .value_or(own.algorithm);
 }
 
 }  // namespace ridge::backends::cuda
