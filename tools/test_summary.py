@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the skipped tests with their reasons and the slowest programs, from the JUnit file of ctest and the XML files of
-GoogleTest in a folder."""
+"""Prints the skipped tests with their reasons, the slowest programs and, last, what failed, from the JUnit file of ctest
+and the XML files of GoogleTest in a folder."""
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
 
 NAMES_SHOWN = 4
 PROGRAMS_SHOWN = 10
+LINES_OF_A_FAILURE = 12
 
 
 def cases(folder):
@@ -37,6 +38,16 @@ def seconds_of_programs(folder):
                    for case in xml.parse(path).iter("testcase")), reverse=True)
 
 
+def failures(folder):
+    """Yields (test name, the beginning of its first failure) for each failed test case of GoogleTest."""
+    for path in sorted(folder.glob("*.xml")):
+        for case in xml.parse(path).iter("testcase"):
+            failure = case.find("failure")
+            if failure is not None:
+                lines = (failure.get("message") or "").splitlines()
+                yield f"{case.get('classname')}.{case.get('name')}", lines[:LINES_OF_A_FAILURE]
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     count, by_reason = 0, {}
@@ -53,6 +64,10 @@ def main():
     print("Slowest programs:")
     for seconds, name in seconds_of_programs(folder)[:PROGRAMS_SHOWN]:
         print(f"  {seconds:6.1f} s  {name}")
+    for name, lines in failures(folder):
+        print(f"Failed: {name}")
+        for line in lines:
+            print(f"  {line}")
 
 
 if __name__ == "__main__":
