@@ -18,11 +18,10 @@ int shared_memory_percent(const void* kernel,
   // A percentage is rounded up to one of them.
   constexpr int64_t kLevels[] = {64, 100, 132, 164, 196};
   static const int64_t most_bytes = device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
-                       reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock),
-                       multiprocessors = device_attribute(cudaDevAttrMultiProcessorCount);
+                       reserved = device_attribute(cudaDevAttrReservedSharedMemoryPerBlock);
   // A cluster lies within a group of multiprocessors, which leaves some out: of 16 clusters of
   // eight blocks on 132 some wait where a multiprocessor has room for one block; of 8 none do.
-  const int64_t places = cluster > 1 ? multiprocessors * 3 / 4 : multiprocessors,
+  const int64_t places = cluster > 1 ? multiprocessors() * 3 / 4 : multiprocessors(),
                 each = (blocks + places - 1) / places;
   // Looked up at each launch by the host, which takes far longer itself.
   thread_local std::map<std::tuple<const void*, int, int64_t, int64_t>, int> known;

@@ -68,7 +68,7 @@ cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
   kernel<<<grid, threads, static_cast<size_t>(shared_bytes), stream>>>(arguments...);
   return cudaGetLastError();
 #else
-  static const bool is_known = device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  const bool is_known = has_clusters();
   cudaLaunchAttribute attributes[3] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attributes[0].val.programmaticStreamSerializationAllowed = 1;

@@ -453,8 +453,6 @@ int64_t most_keys(int64_t kv_heads, int64_t head_size) {
                             : most_keys<256>(kv_heads);
 }
 
-bool has_clusters() { return device_attribute(cudaDevAttrComputeCapabilityMajor) >= 9; }
-
 }  // namespace
 
 bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, int64_t reach) {

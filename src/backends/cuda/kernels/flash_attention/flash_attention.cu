@@ -58,8 +58,6 @@ AttentionPairs visited_pairs(const Visibility& v, int own, int streamed, int64_t
   return pairs;
 }
 
-int multiprocessors() { return device_attribute(cudaDevAttrMultiProcessorCount); }
-
 int section_heads(const AttentionExtents& extents, int heads, int streams) {
   const int64_t head_bytes = 2 * extents.sequence * extents.head_size * 2 * streams;
   const int64_t fitting = device_attribute(cudaDevAttrL2CacheSize) / 2 / head_bytes;
@@ -96,12 +94,10 @@ bool encode_tokens(CUtensorMap* map,
 }
 
 AttentionKernels flash_attention_forward_kernels(const AttentionExtents& extents, DType dtype) {
-  const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-                              device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
   const int64_t e = extents.head_size;
-  if (has_warpgroups && dtype == DType::kBF16 && (e == 64 || e == 128 || e == 256))
+  if (has_warpgroups() && dtype == DType::kBF16 && (e == 64 || e == 128 || e == 256))
     return AttentionKernels::kHopper;
-  if (has_warpgroups && dtype == DType::kF32 && extents.tf32 && (e == 64 || e == 128))
+  if (has_warpgroups() && dtype == DType::kF32 && extents.tf32 && (e == 64 || e == 128))
     return AttentionKernels::kHopperTf32;
   const bool has_products = dtype == DType::kBF16 || extents.tf32;
   return has_products && e <= 128 ? AttentionKernels::kTensor : AttentionKernels::kPortable;
@@ -109,9 +105,9 @@ AttentionKernels flash_attention_forward_kernels(const AttentionExtents& extents
 
 AttentionKernels flash_attention_backward_kernels(const AttentionExtents& extents, DType dtype) {
   const AttentionKernels kernels = flash_attention_forward_kernels(extents, dtype);
-  const bool has_warpgroups =
+  const bool is_hopper =
       kernels == AttentionKernels::kHopper || kernels == AttentionKernels::kHopperTf32;
-  return has_warpgroups && fits_backward_resident(extents, dtype)
+  return is_hopper && fits_backward_resident(extents, dtype)
              ? AttentionKernels::kHopperResident
              : kernels;
 }

@@ -3,6 +3,7 @@
 // (flash_attention.h).
 #pragma once
 
+#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/flash_attention/flash_attention.h"
 #include "backends/cuda/kernels/flash_attention/schedule.h"
 
@@ -14,7 +15,5 @@ DocumentVisibility visibility_with_documents(const AttentionExtents& extents);
 // The pairs that `heads` heads visit if tiles of `own` queries iterate over `streamed` keys at a
 // time in the query pass, and tiles of keys iterate over queries in the key pass.
 AttentionPairs visited_pairs(const Visibility& visibility, int own, int streamed, int64_t heads);
-
-int multiprocessors();  // the current device has so many
 
 }  // namespace ridge::backends::cuda

@@ -311,11 +311,6 @@ struct Choice {
   int64_t bytes = 0;
 };
 
-int multiprocessors() {
-  static const int count = device_attribute(cudaDevAttrMultiProcessorCount);
-  return count > 0 ? count : 132;
-}
-
 // The shared memory of a block, beside what the kernel declares.
 int most_bytes() {
   constexpr int kDeclared = 1024;
@@ -335,9 +330,7 @@ cudaError_t allow_most_bytes() {
 template <class Form>
 int rooms_of(int parts) {
   if (parts == 1) return multiprocessors();
-  if (device_attribute(cudaDevAttrComputeCapabilityMajor) < 9 ||
-      allow_most_bytes<Form, false>() != cudaSuccess)
-    return 0;
+  if (!has_clusters() || allow_most_bytes<Form, false>() != cudaSuccess) return 0;
   return clusters_at_once(fragment_gemm_kernel<Form, false>, parts, Form::kBlockThreads,
                           most_bytes());
 }

@@ -417,7 +417,7 @@ cudaError_t allow_bytes() {
 // The clusters that run at once.
 template <class Form>
 int rooms_of(int parts) {
-  if (parts == 1) return device_attribute(cudaDevAttrMultiProcessorCount);
+  if (parts == 1) return multiprocessors();
   if (allow_bytes<Form>() != cudaSuccess) return 0;
   return clusters_at_once(fragment_gemm_hopper_kernel<Form>, parts, kThreads, Form::kBytes);
 }
@@ -486,9 +486,7 @@ cudaError_t launch(Arguments p, cudaStream_t stream) {
 }  // namespace skinny_gemm::warpgroups
 
 bool takes_fragment_gemm_hopper(const FragmentGemm& call) {
-  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-                                     device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
-  return has_warpgroups && call.product.norm == nullptr;
+  return has_warpgroups() && call.product.norm == nullptr;
 }
 
 int64_t fragment_gemm_hopper_bytes(const FragmentGemm& call) {

@@ -473,7 +473,7 @@ cudaError_t allow_shared_memory() {
 // (GPC), and groups differ in size.
 int clusters_at_once(int parts) {
   using Any = Tile<128, true, true>;
-  if (parts == 1) return device_attribute(cudaDevAttrMultiProcessorCount);
+  if (parts == 1) return multiprocessors();
   int clusters = 0;
   const Launch launch(1, parts, Any::kSharedBytes, nullptr);
   if (allow_shared_memory<Any>() != cudaSuccess ||
@@ -557,9 +557,7 @@ bool takes_split_bf16_gemm(const SplitBf16Gemm& call, int64_t alignment_bytes) {
   const auto lies_in_vectors = [](int64_t step) {
     return step > 0 && step % 4 == 0 && step < kMostStep;
   };
-  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-                                     device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
-  return has_warpgroups && alignment_bytes % 16 == 0 && call.m > 0 && call.n > 0 && call.k > 0 &&
+  return has_warpgroups() && alignment_bytes % 16 == 0 && call.m > 0 && call.n > 0 && call.k > 0 &&
          call.m < kMostExtent && call.n < kMostExtent && call.k < kMostExtent && call.n % 4 == 0 &&
          lies_in_vectors(call.a.step) && lies_in_vectors(call.b.step) &&
          lies_in_vectors(call.c_step);

@@ -297,13 +297,11 @@ int tiles_of(const StreamedGemm& call) {
 
 bool takes_streamed_gemm(const StreamedGemm& call) {
   constexpr int64_t kMostExtent = int64_t{1} << 24;
-  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-                                     device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
   const auto lies_in_vectors = [](const void* data, int64_t stride) {
     return reinterpret_cast<uintptr_t>(data) % 16 == 0 && stride > 0 && stride % 8 == 0;
   };
   const int64_t columns = columns_of(call);
-  return has_warpgroups && call.tokens > 0 && call.tokens <= kStreamedGemmMostTokens &&
+  return has_warpgroups() && call.tokens > 0 && call.tokens <= kStreamedGemmMostTokens &&
          call.in > 0 && call.in % 8 == 0 && call.in < kMostExtent && columns > 0 &&
          columns % 8 == 0 && call.weight_rows < kMostExtent && tiles_of(call) <= kInPairs &&
          lies_in_vectors(call.x.data, call.x.stride) &&

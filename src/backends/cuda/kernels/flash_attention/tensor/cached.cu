@@ -11,110 +11,20 @@
 // delivers the operands at two thirds of the rate of mma.sync.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
-#include "backends/cuda/kernels/device_attribute.h"
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/quants.cuh"
-#include "backends/cuda/kernels/gemm/wgmma_product.cuh"
+#include "backends/cuda/kernels/flash_attention/tensor/tile_products.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
 
 using namespace tensor;
 
-constexpr int kKeys = 64;
-constexpr int kTiles = kKeys / 8;
-static_assert(kRows == kCachedAttentionTileTokens && kRows == kKeys);  // all tiles have 64 rows
+static_assert(kRows == kCachedAttentionTileTokens);
 
 // Stages of keys and values: two if two blocks then still fit on a multiprocessor.
 template <int kE>
 inline constexpr int kStages = kE > 128 ? 1 : 2;
-
-// Products of warps: each has 16 rows of queries. Rows of a tile are padded.
-template <int kE>
-struct WarpProducts {
-  static constexpr int kStride = Tile<Bf16, kE>::kStride;
-  struct alignas(16) Operand {
-    Bf16 elements[kKeys * kStride];
-    static __device__ __forceinline__ int place(int row, int column) {
-      return row * kStride + column;
-    }
-  };
-  static __device__ __forceinline__ void publish() {}
-
-  // s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
-  // operand.
-  static __device__ __forceinline__ void scores(const Operand& queries,
-                                                const Operand& keys,
-                                                float (&s)[kTiles][4],
-                                                Lane l) {
-    const Bf16* own = left_address(queries.elements + l.row * kStride, kStride);
-    const Bf16* streamed = right_address(keys.elements, kStride);
-#pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
-#pragma unroll
-      for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
-    }
-#pragma unroll
-    for (int step = 0; step < kE / 16; ++step)
-      add_products(s, own + 16 * step, streamed + 16 * step, kStride);
-  }
-  static __device__ __forceinline__ void add_values(const float (&s)[kTiles][4],
-                                                    const Operand& values,
-                                                    float (&out)[kE / 8][4],
-                                                    Lane l) {
-    add_weighted<Bf16, kE, kTiles>(s, values.elements, out, l);
-  }
-};
-
-// Products of a warpgroup, which reads keys and values once for all queries. Tiles have the layout
-// of wgmma_product.cuh.
-template <int kE>
-struct WarpgroupProducts {
-  struct alignas(hopper::kAtomBytes) Operand {
-    Bf16 elements[kKeys * kE];
-    static __device__ __forceinline__ int place(int row, int column) {
-      constexpr int kChunk = hopper::kChunkColumns;
-      return (column / kChunk * kKeys + row) * kChunk + (column % kChunk / 8 ^ row % 8) * 8 +
-             column % 8;
-    }
-  };
-  // Call after this thread's writes of operands and before the barrier behind which they are read.
-  static __device__ __forceinline__ void publish() { hopper::shared_writes_to_async(); }
-
-  static __device__ __forceinline__ void scores(const Operand& queries,
-                                                const Operand& keys,
-                                                float (&s)[kTiles][4],
-                                                Lane) {
-    const uint64_t q = hopper::by_columns(hopper::shared_address(queries.elements)),
-                   k = hopper::by_columns(hopper::shared_address(keys.elements));
-    auto& sums = reinterpret_cast<float(&)[4 * kTiles]>(s);
-    hopper::product_fence();
-#pragma unroll
-    for (int i = 0; i < kE / 16; ++i)
-      hopper::Product<kKeys>::template shared<0, 0>(sums, q + hopper::column_step<kRows>(i),
-                                                    k + hopper::column_step<kKeys>(i), i != 0);
-    hopper::product_commit();
-    hopper::product_wait<0>();
-    hopper::pin(sums);
-  }
-  static __device__ __forceinline__ void add_values(const float (&s)[kTiles][4],
-                                                    const Operand& values,
-                                                    float (&out)[kE / 8][4],
-                                                    Lane) {
-    const uint64_t v = hopper::by_rows(hopper::shared_address(values.elements), kKeys);
-    auto& sums = reinterpret_cast<float(&)[kE / 2]>(out);
-    uint32_t weights[kKeys / 16][4];
-#pragma unroll
-    for (int i = 0; i < kKeys / 16; ++i) Product<Bf16>::weights(weights[i], s, i);
-    hopper::product_fence();
-#pragma unroll
-    for (int i = 0; i < kKeys / 16; ++i)
-      hopper::Product<kE>::template registers<1>(sums, weights[i], v + hopper::row_step(i), 1);
-    hopper::product_commit();
-    hopper::product_wait<0>();
-    hopper::pin(sums);
-  }
-};
 
 // Keys and values as they arrive. Products read a stage of bf16 where it lies, and of quants after
 // they are widened.
@@ -497,10 +407,9 @@ cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t, C>& ca
   if (head_size % vector != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
   return with_padded_head(head_size, [&](auto padded) {
     constexpr int kE = decltype(padded)::value;
-    return has_warpgroups
+    return has_warpgroups()
                ? launch<WarpgroupProducts<kE>, kE>(flash_attention_cached_hopper_kernel<kE, C>,
                                                    call, stream)
                : launch<WarpProducts<kE>, kE>(flash_attention_cached_kernel<kE, C>, call, stream);

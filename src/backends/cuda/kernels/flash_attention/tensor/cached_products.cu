@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// cached_scores and cached_mix in bf16 on mma.sync: attention over a KV cache with the matrix of
-// scores in memory, as batched GEMMs per sequence and head.
+// cached_scores and cached_mix in bf16 on the tensor cores: attention over a KV cache with the
+// matrix of scores in memory, as batched GEMMs per sequence and head.
 //
-// Mapping, many tokens: a block owns 64 tokens of a head, a warp 16 of them; the block multiplies
-// them with tiles of 64 cells of each sequence among them in turn, and copies a tile while it
-// multiplies the one before. Few tokens: a block owns the tokens of one sequence among 16, and its
-// warps share the columns. Bound: few tokens memory, the keys or values once per KV head; many
-// tokens 2 E FLOPs per score at the rate of mma.sync.
+// Mapping, many tokens: a block owns 64 tokens of a head and multiplies them with tiles of 64 cells
+// of each sequence among them in turn, in the forms of tile_products.cuh, and copies a tile while
+// it multiplies the one before. Few tokens: a block owns the tokens of one sequence among 16, and
+// its warps share the columns (mma.sync). Bound: few tokens memory, the keys or values once per KV
+// head; many tokens memory, the scores, and 2 E FLOPs per score.
 #include <algorithm>
 
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
-#include "backends/cuda/kernels/flash_attention/tensor/cached_tile.cuh"
+#include "backends/cuda/kernels/flash_attention/tensor/tile_products.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -19,6 +19,7 @@ namespace {
 using namespace tensor;
 
 constexpr int64_t kFewTokens = 64;
+constexpr int kMostHeadSize = 512;  // three tiles of it fit into shared memory
 constexpr int kPad = Product<Bf16>::kPad;
 
 // The tokens of a block: rows of its tile, of which some belong to sequences and others are
@@ -161,16 +162,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Tiles of 64 cells follow each other, and a tile is copied while the one before is multiplied.
-// Rows of a tile lie `stride` elements apart; scores are staged where their keys were.
-__host__ __device__ constexpr int many_scores_stride(int64_t head_size) {
-  const auto padded = static_cast<int>((head_size + 15) / 16 * 16);
-  return (padded < kScoreColumns ? kScoreColumns : padded) + kPad;
-}
-constexpr int many_scores_bytes(int64_t head_size) {
-  return (kRows + 2 * kScoreColumns) * many_scores_stride(head_size) * 2;
-}
-
 // The heads of the four cells of a tile that a thread copies some vectors of, 16 cells apart; null
 // beyond the columns.
 __device__ __forceinline__ void find_heads(const Cache<const uint16_t>& cache,
@@ -190,38 +181,46 @@ __device__ __forceinline__ void find_heads(const Cache<const uint16_t>& cache,
     heads[i] = first + 16 * i < columns ? cache_head(cache, rows[i], kv_head) : nullptr;
 }
 
-// Copies the thread's vectors of the elements from `begin` on of four heads to a tile; zeros for
-// null, and beyond the heads.
-__device__ __forceinline__ void copy_heads(Bf16* tile,
-                                           int stride,
-                                           const uint16_t* const (&heads)[4],
-                                           int begin,
-                                           int head_size) {
+// Copies the thread's vectors of four rows to a tile of kColumns: the elements from `begin` on, and
+// zeros for null and from `end` on.
+template <int kColumns, class Operand>
+__device__ __forceinline__ void copy_rows(Operand& tile,
+                                          const uint16_t* const (&rows)[4],
+                                          int begin,
+                                          int end) {
   const int lane = static_cast<int>(threadIdx.x) % 8, row = static_cast<int>(threadIdx.x) / 8;
-  for (int column = 8 * lane; column < stride - kPad; column += 64)
+#pragma unroll
+  for (int column = 8 * lane; column < kColumns; column += 64)
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const bool inside = heads[i] != nullptr && begin + column < head_size;
-      copy_async(tile + (row + 16 * i) * stride + column,
-                 inside ? heads[i] + begin + column : nullptr, inside);
+      const bool inside = rows[i] != nullptr && begin + column < end;
+      copy_async(tile.elements + Operand::place(row + 16 * i, column),
+                 inside ? rows[i] + begin + column : nullptr, inside);
     }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    many_scores_kernel(const __grid_constant__ CachedScores<uint16_t> p, int tiles_of_block) {
+// Tiles of 64 cells follow each other, and a tile is copied while the one before is multiplied.
+// Scores are staged where their keys were.
+template <class P>
+struct ScoreTiles {
+  typename P::Operand queries, keys[2];
+  int32_t positions[kRows], slots[kRows];
+};
+
+template <class P, int kE>
+__device__ __forceinline__ void score_many(const CachedScores<uint16_t>& p, int tiles_of_block) {
   static_assert(kThreads / 8 * 4 == kRows && kRows == kScoreColumns);
-  constexpr int kStagedStride = kScoreColumns + kPad;
-  extern __shared__ __align__(16) Bf16 tiles[];
-  __shared__ int32_t positions[kRows], slots[kRows];
+  using Operand = typename P::Operand;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<ScoreTiles<P>*>(memory);
   const Lane l;
   const auto head = static_cast<int>(blockIdx.y), head_size = static_cast<int>(p.keys.head_size),
-             columns = static_cast<int>(p.columns), stride = many_scores_stride(head_size);
+             columns = static_cast<int>(p.columns);
   const int begin = static_cast<int>(blockIdx.x) * tiles_of_block * kScoreColumns,
             end = min(begin + tiles_of_block * kScoreColumns, columns);
   const int64_t kv_head = head / (p.heads / p.keys.kv_heads);
   note_bad_cells(p.cells);
-  const TileTokens<false> tokens(p.cells, positions, slots);
-  Bf16* const queries = tiles;
+  const TileTokens<false> tokens(p.cells, shared.positions, shared.slots);
   const int own = static_cast<int>(threadIdx.x) / 8;
   const auto score = [&](int row, int column) {
     return p.scores + ((int64_t{tokens.first} + row) * p.heads + head) * columns + column;
@@ -238,46 +237,45 @@ __global__ void __launch_bounds__(kThreads)
       rows[i] = (tokens.sequences >> (own + 16 * i) & 1) != 0
                     ? p.q.head(tokens.first + own + 16 * i, head)
                     : nullptr;
-    copy_heads(queries, stride, rows, 0, head_size);
+    copy_rows<kE>(shared.queries, rows, 0, head_size);
   }
-  const auto copy_keys = [&](Bf16* keys, int32_t slot, int first) {
+  const auto copy_keys = [&](Operand& keys, int32_t slot, int first) {
     const uint16_t* heads[4];
     find_heads(p.keys, kv_head, SlotCells(p.cells, slot), first, columns, heads);
-    copy_heads(keys, stride, heads, 0, head_size);
+    copy_rows<kE>(keys, heads, 0, head_size);
     commit_copies();
   };
   const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.scores) % 16 == 0;
   uint64_t left = tokens.sequences;
-  Sequence sequence = take_sequence(slots, left);
-  Bf16 *keys = queries + kRows * stride, *others = keys + kScoreColumns * stride;
-  copy_keys(keys, sequence.slot, begin);
+  Sequence sequence = take_sequence(shared.slots, left);
+  Operand *keys = shared.keys, *others = keys + 1;
+  copy_keys(*keys, sequence.slot, begin);
   for (int first = begin;;) {
     Sequence next = sequence;
     int next_first = first + kScoreColumns;
     const bool is_last_tile = next_first >= end, is_last = is_last_tile && left == 0;
-    if (is_last_tile && !is_last) next = take_sequence(slots, left), next_first = begin;
+    if (is_last_tile && !is_last) next = take_sequence(shared.slots, left), next_first = begin;
     wait_for_copies<0>();
+    P::publish();
     __syncthreads();  // the tile is there, and the scores before it have left the other
-    if (!is_last) copy_keys(others, next.slot, next_first);
-    float s[kScoreColumns / 8][4] = {};
-    const Bf16* queried = left_address(queries + l.row * stride, stride);
-    const Bf16* streamed = right_address(keys, stride);
-    for (int at = 0; at < head_size; at += 16) add_products(s, queried + at, streamed + at, stride);
+    if (!is_last) copy_keys(*others, next.slot, next_first);
+    float s[kTiles][4];
+    P::scores(shared.queries, *keys, s, l);
     __syncthreads();  // all have read the keys
-    Bf16* const staged = keys + l.row * kStagedStride;
+    Bf16* const staged = keys->elements;
 #pragma unroll
     for (int r = 0; r < 2; ++r)
 #pragma unroll
-      for (int j = 0; j < kScoreColumns / 8; ++j)
-        Product<Bf16>::store(staged + (l.group + 8 * r) * kStagedStride + 8 * j + 2 * l.place,
+      for (int j = 0; j < kTiles; ++j)
+        Product<Bf16>::store(staged + Operand::place(l.row + l.group + 8 * r, 8 * j + 2 * l.place),
                              s[j][2 * r], s[j][2 * r + 1]);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int index = static_cast<int>(threadIdx.x) % 32 + 32 * i, row = l.row + index / 8,
-                column = first + index % 8 * 8;
+                place = index % 8 * 8, column = first + place;
       if ((sequence.tokens >> row & 1) == 0) continue;
-      const Bf16* from = staged + index / 8 * kStagedStride + index % 8 * 8;
+      const Bf16* from = staged + Operand::place(row, place);
       if (vectors && column < end) {
         *reinterpret_cast<uint4*>(score(row, column)) = *reinterpret_cast<const uint4*>(from);
       } else {
@@ -287,9 +285,25 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (is_last) return;
     sequence = next, first = next_first;
-    Bf16* const read = keys;
+    Operand* const read = keys;
     keys = others, others = read;
   }
+}
+
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    many_scores_kernel(const __grid_constant__ CachedScores<uint16_t> p, int tiles_of_block) {
+  score_many<WarpProducts<kE>, kE>(p, tiles_of_block);
+}
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    many_scores_hopper_kernel(const __grid_constant__ CachedScores<uint16_t> p,
+                              int tiles_of_block) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  score_many<WarpgroupProducts<kE>, kE>(p, tiles_of_block);
+#else
+  __trap();
+#endif
 }
 
 // kE: elements of a head that a block computes.
@@ -346,16 +360,9 @@ __global__ void __launch_bounds__(kThreads)
       const Bf16* own = left_address(weights, kStride);
 #pragma unroll
       for (int k = 0; k < kSteps; ++k) {
-        const int step = first_step + k;
         uint32_t a[4];
-        load_matrices(a, own + 16 * step);
-#pragma unroll
-        for (int n = 0; n < kE / 8; n += 2) {
-          uint32_t b[4];
-          Product<Bf16>::right_columns(b, values, kValueStride, step, 8 * n, l);
-          Product<Bf16>::run(out[n], a, b[0], b[1]);
-          Product<Bf16>::run(out[n + 1], a, b[2], b[3]);
-        }
+        load_matrices(a, own + 16 * (first_step + k));
+        add_rows<Bf16, kE>(out, a, values, kValueStride, first_step + k, l);
       }
     }
   }
@@ -386,79 +393,65 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Tiles of 64 cells follow each other as those of scores.
-template <int kE>
+template <class P>
 struct MixTiles {
-  static constexpr int kCells = 64, kStride = kCells + kPad, kValueStride = kE + kPad;
-  Bf16 weights[kRows * kStride];
-  Bf16 values[kCells * kValueStride];
+  typename P::Weights weights[2];
+  typename P::Operand values[2];
+  int32_t positions[kRows], slots[kRows];
 };
 
-template <int kE>
-__global__ void __launch_bounds__(kThreads)
-    many_mix_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
-  using Tiles = MixTiles<kE>;
-  constexpr int kCells = Tiles::kCells, kStride = Tiles::kStride,
-                kValueStride = Tiles::kValueStride;
-  extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ int32_t positions[kRows], slots[kRows];
+template <class P, int kE>
+__device__ __forceinline__ void mix_many(const CachedMix<uint16_t>& p) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<MixTiles<P>*>(memory);
   const Lane l;
   const auto head = static_cast<int>(blockIdx.y), begin = static_cast<int>(blockIdx.x) * kE,
              head_size = static_cast<int>(p.values.head_size),
              columns = static_cast<int>(p.columns);
   note_bad_cells(p.cells);
-  const TileTokens<false> tokens(p.cells, positions, slots);
+  const TileTokens<false> tokens(p.cells, shared.positions, shared.slots);
   const int64_t kv_head = head / (p.heads / p.values.kv_heads);
+  const int own = static_cast<int>(threadIdx.x) / 8;
   const bool vectors = columns % 8 == 0 && reinterpret_cast<uintptr_t>(p.p) % 16 == 0;
-  const auto copy = [&](Tiles& to, const Sequence& sequence, int first) {
-    const uint16_t* const rows = p.p + (int64_t{tokens.first} * p.heads + head) * columns + first;
-    const auto row_of = [&](int row) { return rows + int64_t{row} * p.heads * columns; };
+  const auto copy = [&](int stage, const Sequence& sequence, int first) {
+    const auto row_of = [&](int row) {
+      const bool inside = (sequence.tokens >> row & 1) != 0;
+      return inside ? p.p + ((int64_t{tokens.first} + row) * p.heads + head) * columns : nullptr;
+    };
+    auto& weights = shared.weights[stage];
     if (vectors) {
-      load_rows<kRows, kCells / 8>(to.weights, kStride, [&](int row, int column) {
-        const bool inside = (sequence.tokens >> row & 1) != 0 && first + column < columns;
-        return inside ? row_of(row) + column : nullptr;
-      });
+      const uint16_t* rows[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) rows[i] = row_of(own + 16 * i);
+      copy_rows<kKeys>(weights, rows, first, columns);
     } else {
-      for (int i = static_cast<int>(threadIdx.x); i < kRows * kCells; i += kThreads) {
-        const int row = i / kCells, column = i % kCells;
-        const bool inside = (sequence.tokens >> row & 1) != 0 && first + column < columns;
-        reinterpret_cast<uint16_t*>(to.weights)[row * kStride + column] =
-            inside ? row_of(row)[column] : uint16_t{0};
+      for (int i = static_cast<int>(threadIdx.x); i < kRows * kKeys; i += kThreads) {
+        const int row = i / kKeys, column = i % kKeys;
+        const uint16_t* from = first + column < columns ? row_of(row) : nullptr;
+        reinterpret_cast<uint16_t*>(weights.elements)[P::Weights::place(row, column)] =
+            from != nullptr ? from[first + column] : uint16_t{0};
       }
     }
     const uint16_t* heads[4];
     find_heads(p.values, kv_head, SlotCells(p.cells, sequence.slot), first, columns, heads);
-    copy_heads(to.values, kValueStride, heads, begin, head_size);
+    copy_rows<kE>(shared.values[stage], heads, begin, head_size);
     commit_copies();
   };
   float out[kE / 8][4] = {};
   uint64_t left = tokens.sequences;
   if (left != 0) {
-    Sequence sequence = take_sequence(slots, left);
-    auto *now = reinterpret_cast<Tiles*>(memory), *then = now + 1;
-    copy(*now, sequence, 0);
-    for (int first = 0;;) {
-      first += kCells;
+    Sequence sequence = take_sequence(shared.slots, left);
+    copy(0, sequence, 0);
+    for (int first = 0, stage = 0;; stage ^= 1) {
+      first += kKeys;
       const bool is_last_tile = first >= columns, is_last = is_last_tile && left == 0;
-      if (is_last_tile && !is_last) sequence = take_sequence(slots, left), first = 0;
+      if (is_last_tile && !is_last) sequence = take_sequence(shared.slots, left), first = 0;
       wait_for_copies<0>();
+      P::publish();
       __syncthreads();  // the tile is there, and the one before has been read
-      if (!is_last) copy(*then, sequence, first);
-      const Bf16* weights = left_address(now->weights + l.row * kStride, kStride);
-#pragma unroll
-      for (int step = 0; step < kCells / 16; ++step) {
-        uint32_t a[4];
-        load_matrices(a, weights + 16 * step);
-#pragma unroll
-        for (int n = 0; n < kE / 8; n += 2) {
-          uint32_t b[4];
-          Product<Bf16>::right_columns(b, now->values, kValueStride, step, 8 * n, l);
-          Product<Bf16>::run(out[n], a, b[0], b[1]);
-          Product<Bf16>::run(out[n + 1], a, b[2], b[3]);
-        }
-      }
+      if (!is_last) copy(stage ^ 1, sequence, first);
+      P::add_values(shared.weights[stage], shared.values[stage], out, l);
       if (is_last) break;
-      Tiles* const read = now;
-      now = then, then = read;
     }
   }
   const HeadRows<Bf16> o{reinterpret_cast<Bf16*>(p.o.head(tokens.first, head)) + begin,
@@ -467,26 +460,42 @@ __global__ void __launch_bounds__(kThreads)
                        out, 1.0f, 1.0f, l);
 }
 
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    many_mix_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
+  mix_many<WarpProducts<kE>, kE>(p);
+}
+template <int kE>
+__global__ void __launch_bounds__(kThreads)
+    many_mix_hopper_kernel(const __grid_constant__ CachedMix<uint16_t> p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  mix_many<WarpgroupProducts<kE>, kE>(p);
+#else
+  __trap();
+#endif
+}
+
 unsigned blocks_of(int64_t extent, int64_t part) {
   return static_cast<unsigned>((extent + part - 1) / part);
 }
 
-template <typename Call, typename... More>
+template <class Shared, typename Call, typename... More>
 cudaError_t launch_many(void (*kernel)(Call, More...),
                         dim3 grid,
-                        int shared_bytes,
                         cudaStream_t stream,
                         const Call& call,
                         More... more) {
+  constexpr int kBytes = static_cast<int>(sizeof(Shared));
   if (cudaError_t status =
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
       status != cudaSuccess)
     return status;
-  kernel<<<grid, kThreads, static_cast<size_t>(shared_bytes), stream>>>(call, more...);
+  kernel<<<grid, kThreads, kBytes, stream>>>(call, more...);
   return cudaGetLastError();
 }
 
 // Scores of many tokens: so many tiles a block that a GPU has all blocks at once, up to eight.
+template <int kE>
 cudaError_t launch_many_scores(const CachedScores<uint16_t>& call, cudaStream_t stream) {
   constexpr int64_t kBlocksAtOnce = 512;
   const int64_t tiles = blocks_of(call.columns, kScoreColumns),
@@ -495,16 +504,20 @@ cudaError_t launch_many_scores(const CachedScores<uint16_t>& call, cudaStream_t 
       static_cast<int>(std::clamp<int64_t>(tiles * others / kBlocksAtOnce, 1, 8));
   const dim3 grid(blocks_of(tiles, tiles_of_block), static_cast<unsigned>(call.heads),
                   blocks_of(call.cells.tokens, kRows));
-  return launch_many(many_scores_kernel, grid, many_scores_bytes(call.keys.head_size), stream, call,
-                     tiles_of_block);
+  return has_warpgroups() ? launch_many<ScoreTiles<WarpgroupProducts<kE>>>(
+                                many_scores_hopper_kernel<kE>, grid, stream, call, tiles_of_block)
+                          : launch_many<ScoreTiles<WarpProducts<kE>>>(many_scores_kernel<kE>, grid,
+                                                                      stream, call, tiles_of_block);
 }
 
 template <int kE>
 cudaError_t launch_many_mix(const CachedMix<uint16_t>& call, cudaStream_t stream) {
   const dim3 grid(blocks_of(call.values.head_size, kE), static_cast<unsigned>(call.heads),
                   blocks_of(call.cells.tokens, kRows));
-  return launch_many(many_mix_kernel<kE>, grid, 2 * static_cast<int>(sizeof(MixTiles<kE>)), stream,
-                     call);
+  return has_warpgroups()
+             ? launch_many<MixTiles<WarpgroupProducts<kE>>>(many_mix_hopper_kernel<kE>, grid,
+                                                            stream, call)
+             : launch_many<MixTiles<WarpProducts<kE>>>(many_mix_kernel<kE>, grid, stream, call);
 }
 
 template <typename T>
@@ -513,7 +526,6 @@ bool suits(const CacheCells& cells,
            const Cache<const uint16_t>& cache,
            const TokenHeads<T>& rows) {
   constexpr int64_t kMostBlocks = 65535;  // along y and z of a grid
-  constexpr int64_t kMostHeadSize = 512;  // three tiles of it fit into shared memory
   return cache.head_size % 8 == 0 && cache.head_size <= kMostHeadSize &&
          reinterpret_cast<uintptr_t>(cache.data) % 16 == 0 && lies_in_vectors(rows) &&
          heads <= kMostBlocks && cells.tokens <= kMostBlocks * kRows;
@@ -529,7 +541,12 @@ bool suits_tensor_cores(const CachedMix<uint16_t>& call) {
 }
 
 cudaError_t launch_cached_scores_tensor(const CachedScores<uint16_t>& call, cudaStream_t stream) {
-  if (call.cells.tokens > kFewTokens) return launch_many_scores(call, stream);
+  if (call.cells.tokens > kFewTokens) {
+    if (call.keys.head_size > 256) return launch_many_scores<kMostHeadSize>(call, stream);
+    return with_padded_head(call.keys.head_size, [&](auto padded) {
+      return launch_many_scores<decltype(padded)::value>(call, stream);
+    });
+  }
   const dim3 grid(blocks_of(call.columns, kScoreColumns), static_cast<unsigned>(call.heads),
                   static_cast<unsigned>(call.cells.tokens));
   few_scores_kernel<<<grid, kThreads, 0, stream>>>(call);

@@ -318,24 +318,34 @@ __device__ __forceinline__ void row_products(const T* own,
   }
 }
 
+// out[16 rows of the warp, kE] += a[16, kDepth] times the tile's rows from kDepth * step on.
+template <typename T, int kE>
+__device__ __forceinline__ void add_rows(float (&out)[kE / 8][4],
+                                         const uint32_t (&a)[4],
+                                         const T* tile,
+                                         int stride,
+                                         int step,
+                                         Lane l) {
+#pragma unroll
+  for (int n = 0; n < kE / 8; n += 2) {
+    uint32_t b[4];
+    Product<T>::right_columns(b, tile, stride, step, 8 * n, l);
+    Product<T>::run(out[n], a, b[0], b[1]);
+    Product<T>::run(out[n + 1], a, b[2], b[3]);
+  }
+}
+
 // out[16 rows of the warp, kE] += w[16, 8 kTiles] streamed[8 kTiles, kE].
 template <typename T, int kE, int kTiles>
 __device__ __forceinline__ void add_weighted(const float (&w)[kTiles][4],
                                              const T* streamed,
                                              float (&out)[kE / 8][4],
                                              Lane l) {
-  constexpr int kStride = Tile<T, kE>::kStride;
 #pragma unroll
   for (int step = 0; step < 8 * kTiles / Product<T>::kDepth; ++step) {
     uint32_t a[4];
     Product<T>::weights(a, w, step);
-#pragma unroll
-    for (int n = 0; n < kE / 8; n += 2) {
-      uint32_t b[4];
-      Product<T>::right_columns(b, streamed, kStride, step, 8 * n, l);
-      Product<T>::run(out[n], a, b[0], b[1]);
-      Product<T>::run(out[n + 1], a, b[2], b[3]);
-    }
+    add_rows<T, kE>(out, a, streamed, Tile<T, kE>::kStride, step, l);
   }
 }
 
