@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/fragment_tiles.h"
+#include "base/shape.h"
 #include "cost/attention_time.h"
 #include "cost/collective_time.h"
 #include "cost/memory_time.h"
@@ -30,6 +31,21 @@ TimeLaw time_law(const Op& op) {
 // Those of a data sheet; a measured machine has samples of GEMMs.
 int64_t tiled_multiprocessors(const Ceilings& ceilings) {
   return ceilings.machine.threads == 0 ? ceilings.machine.cores : 0;
+}
+
+// The warps that dequantize a weight in fragment tiles multiply it too, so its products come on top
+// of reading it, which is done again for every kRowsAtOnce rows. kShare of the peak is what 1 to 64
+// rows took on an H200 (docs/runs/2026-11-29-quantized-launches-h200.md).
+void fragment_product(const Type& x,
+                      const NodeCost& cost,
+                      const Ceilings& ceilings,
+                      NodePrediction& p) {
+  constexpr int64_t kRowsAtOnce = 64;
+  constexpr double kShare = 0.55;
+  p.compute_ns =
+      ns_at(static_cast<double>(2 * cost.work.macs), kShare * ceilings.peak_flops_per_ns(x.dtype));
+  p.memory_ns *= static_cast<double>(ceil_div(x.shape[0], kRowsAtOnce));
+  p.ns = p.compute_ns + p.memory_ns + p.overhead_ns;
 }
 
 class Predictor {
@@ -64,6 +80,8 @@ class Predictor {
       // One team of threads runs all such kernels of a graph.
       if (parallel && !std::exchange(has_team_, true)) p.overhead_ns += ceilings_.parallel_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
+    } else if (is_gemm(node) && has_fragments(node) && !cost.calls_library) {
+      fragment_product(graph_.type(node.inputs[0]), cost, ceilings_, p);
     } else if (law == TimeLaw::kProduct && cost.rounds == 0 &&
                (!is_weight_quantized(node) || has_fragments(node))) {
       product(node, cost, memory, p);
@@ -93,9 +111,8 @@ class Predictor {
       }
       if (double call_ns = attends ? attention_call_ns(graph_, ceilings_, node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
-      // A skinny GEMM reads its weight during its trips, after the kernel before it; one of
-      // fragment tiles counts only trips during which it does not.
-      if (is_gemm(node) && !has_fragments(node))
+      // A skinny GEMM reads its weight during its trips, after the kernel before it.
+      if (is_gemm(node))
         p.overhead_ns -=
             std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;

@@ -170,10 +170,7 @@ int rounds(const Call& call) {
                ? streamed_gemm_rounds(call.inputs[0].shape[0])
                : 0;
   }
-  if (is_fragment_gemm(call)) {
-    const int64_t rows = call.inputs[0].shape[0];
-    return rows <= kSkinnyGemmMostTokens ? fragment_gemm_rounds(rows) : 0;
-  }
+  if (is_fragment_gemm(call)) return fragment_gemm_rounds(call.inputs[0].shape[0]);
   return is_skinny_gemm(call) ? skinny_gemm_rounds(call.inputs[0].shape[0], 0) : 0;
 }
 
