@@ -25,8 +25,6 @@
 namespace ridge::bench {
 namespace {
 
-constexpr int64_t kUsualChunk = 512;
-
 constexpr std::array kTechniques = {
     Technique{"eager", "one kernel a primitive, and the T x T scores in memory", "baseline",
               "-tune_gemm,+split_activations"},
@@ -119,7 +117,7 @@ std::vector<Technique> choose_techniques(const std::string& names) {
 measure::InferenceExperiment with_technique(measure::InferenceExperiment e,
                                             const Technique& technique) {
   // A whole prompt in one run; several short ones share it.
-  e.chunk = technique.most_queries > 0 ? technique.most_queries : std::max(e.length, kUsualChunk);
+  e.chunk = technique.most_queries > 0 ? technique.most_queries : std::max(e.length, e.chunk);
   e.pages = technique.pages;
   return e;
 }
@@ -277,6 +275,7 @@ PhasePoints TechniqueStudy::measure(const Technique& technique,
   e.setting = describe_(e.selection, std::string(technique.switches));
   e.batch = batch;
   e.length = length;
+  e.chunk = serve::usual_chunk(o_.on_gpu);
   e.rank = o_.rank;
   e.is_stopped = [this] { return trials_.is_stopped(); };
   e = with_technique(std::move(e), technique);
