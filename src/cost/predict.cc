@@ -111,10 +111,13 @@ class Predictor {
       }
       if (double call_ns = attends ? attention_call_ns(graph_, ceilings_, node) : 0; call_ns > 0)
         p.overhead_ns = call_ns;
-      // A skinny GEMM reads its weight during its trips, after the kernel before it.
+      // A skinny GEMM reads during its trips, after the kernel before it, but little of a large
+      // weight.
+      constexpr double kReadInTrips = 4 << 20;
       if (is_gemm(node))
         p.overhead_ns -=
-            std::min(std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns);
+            std::min({std::max(p.compute_ns, p.memory_ns), cost.rounds * ceilings_.round_ns,
+                      ns_at(kReadInTrips, ceilings_.memory_bytes_per_ns())});
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
     DType dtype = rounded_to(node).value_or(

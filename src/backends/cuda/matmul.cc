@@ -171,7 +171,10 @@ int rounds(const Call& call) {
                : 0;
   }
   if (is_fragment_gemm(call)) return fragment_gemm_rounds(call.inputs[0].shape[0]);
-  return is_skinny_gemm(call) ? skinny_gemm_rounds(call.inputs[0].shape[0], 0) : 0;
+  // Kernels beside a product that is not fused do not start early, so its first reads and its last
+  // sums show (docs/runs/2026-11-30-scores-on-wgmma-h200.md).
+  constexpr int kUnfused = 6;
+  return is_skinny_gemm(call) ? kUnfused : 0;
 }
 
 // Other products are kernels of ours.

@@ -3,6 +3,7 @@
 // kernels are generated for their program and layouts.
 #include "backends/cuda/kernels/pointwise/pointwise.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
@@ -79,10 +80,17 @@ Launch bind_generated(const BindCall& call, BindContext& context) {
   };
 }
 
+// Finding the elements of an operand that is broadcast takes divisions, about as long as a trip.
+int rounds(const Call& call) {
+  const bool is_broadcast = std::ranges::any_of(
+      call.inputs, [&](const Type& input) { return input.shape != call.outputs[0].shape; });
+  return is_broadcast ? 2 : 1;
+}
+
 }  // namespace
 
 Kernel pointwise_kernel(BindContext& context) {
-  return pointwise_kernel_of("", in_context(bind, context));
+  return pointwise_kernel_of("", in_context(bind, context)).in_rounds(rounds);
 }
 
 Kernel generated_pointwise_kernel(BindContext& context) {
