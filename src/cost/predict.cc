@@ -4,6 +4,7 @@
 #include "cost/predict.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -45,6 +46,11 @@ void fragment_product(const Type& x,
   p.compute_ns =
       ns_at(static_cast<double>(2 * cost.work.macs), kShare * ceilings.peak_flops_per_ns(x.dtype));
   p.memory_ns *= static_cast<double>(ceil_div(x.shape[0], kRowsAtOnce));
+  // The plan of a GPU that is not here counts no trips, of which its price of a launch holds five.
+  constexpr double kTripNs = 380;
+  if (cost.rounds == 0)
+    p.overhead_ns += (4 + std::bit_width(static_cast<uint64_t>(x.shape[0] - 1))) *
+                     (ceilings.round_ns > 0 ? ceilings.round_ns : kTripNs);
   p.ns = p.compute_ns + p.memory_ns + p.overhead_ns;
 }
 

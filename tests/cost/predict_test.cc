@@ -261,13 +261,16 @@ TEST(Predict, FragmentTilesOfManyRowsTakeAProductInTheirActivationsTypeAndTheirU
     EXPECT_NEAR(unpacked - plain, unpacking, 0.05 * unpacking) << tokens;
   }
   EXPECT_LT(ns(DType::kQ4_Kx8, 1), 0.7 * ns(DType::kBF16, 1));  // memory's, of fewer bytes
-  // The warps that unpack a weight multiply it too; more than 64 rows read everything again.
+  // The warps that unpack a weight multiply it too, after four trips of 380 ns and one for each
+  // doubling of the rows; more than 64 rows read everything again.
   const double of_row = 2.0 * 4096 * 4096 / (0.55 * c.peak_flops_per_ns(DType::kBF16)),
-               in_out = 2.0 * 2 * 4096 / c.memory_bytes_per_ns();
-  const double few = ns(DType::kQ4_Kx8, 1), once = ns(DType::kQ4_Kx8, 64);
-  EXPECT_NEAR(once - few, 63 * (of_row + in_out), 0.05 * once);
-  EXPECT_NEAR(ns(DType::kQ4_Kx8, 128) - c.launch_ns, 2 * (once - c.launch_ns + 64 * in_out),
-              0.05 * once);
+               in_out = 2.0 * 2 * 4096 / c.memory_bytes_per_ns(), trip = 380;
+  const auto moved_ns = [&](int64_t tokens, int trips) {
+    return ns(DType::kQ4_Kx8, tokens) - c.launch_ns - trips * trip;
+  };
+  const double few = moved_ns(1, 4), once = moved_ns(64, 10);
+  EXPECT_NEAR(once - few, 63 * (of_row + in_out), 0.01 * once);
+  EXPECT_NEAR(moved_ns(128, 11), 2 * (once + 64 * in_out), 0.01 * once);
 }
 
 // Four heads of size 8 see 10 keys each: 40 scores and 2 x 320 MACs of each of 3 tokens.

@@ -48,11 +48,14 @@ class NullAnswers : public Target {
           "GPUs multiply operands of one element type, not {} and {}; expected "
           "+store_f32, or +store_bf16 and +autocast_bf16",
           graph.type(node.inputs[0]).str(), graph.type(node.inputs[1]).str());
-    const bool is_sum = node.op->name == "all_reduce_add_rms_norm";
-    if (node.op->name != "skinny_gemm" && !is_sum) return "";
-    const int64_t rows = graph.shape(node.inputs[0])[0],
-                  most = is_sum ? options_.normed_sum_rows : options_.skinny_gemm_rows;
-    return rows <= most ? "" : fmt::format("expected at most {} rows, got {}", most, rows);
+    const auto at_most = [&](size_t input, int64_t most) {
+      const int64_t rows = graph.shape(node.inputs[input])[0];
+      return rows <= most ? "" : fmt::format("expected at most {} rows, got {}", most, rows);
+    };
+    if (node.op->name == "append_attention") return at_most(2, 1);
+    if (node.op->name == "skinny_gemm") return at_most(0, options_.skinny_gemm_rows);
+    if (node.op->name == "all_reduce_add_rms_norm") return at_most(0, options_.normed_sum_rows);
+    return "";
   }
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
   bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return true; }
@@ -68,6 +71,7 @@ class NullAnswers : public Target {
     return node.op->name == "matmul" && !is_ours;
   }
   bool replays() const override { return options_.replays; }
+  bool owns_weights() const override { return true; }  // as GPUs do: projections are merged
 
   // A tile with at least one unmasked pair is computed completely.
   plan::FlashScores flash_scores(const Call& attention) const override {
