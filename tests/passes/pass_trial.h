@@ -7,13 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
 #include "cost/costed_graph.h"
+#include "golden_text.h"
 #include "graph/rewriter.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
@@ -26,7 +24,6 @@
 #include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "plan/planner.h"
-#include "test_paths.h"
 #include "train/optimizer.h"
 #include "train/step.h"
 
@@ -126,19 +123,6 @@ inline Graph run_pass(const Pass& pass,
 inline Graph run_pass(const Pass& pass, const Graph& graph) {
   LoadGraph load = identity_load(graph);
   return run_pass(pass, graph, load);
-}
-
-// --- Golden texts. ---
-
-inline void expect_golden(const std::string& file, const std::string& text) {
-  const std::filesystem::path path = source_file("tests/golden/" + file);
-  if (std::getenv("RIDGE_UPDATE_GOLDEN") != nullptr) {
-    std::ofstream(path) << text;
-    return;
-  }
-  std::ifstream in(path);
-  std::string want((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  EXPECT_EQ(want, text) << file << " is another graph now; RIDGE_UPDATE_GOLDEN=1 rewrites it";
 }
 
 // --- Results. ---
