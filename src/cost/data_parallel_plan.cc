@@ -29,7 +29,8 @@ StateBytes state_bytes(const StateParameters& p,
   bytes.moments = p.trained * types.moments * optimizer;
   if (is_spread && stage >= Zero::kWeights)
     bytes.weights += (p.largest_part + p.next_part) * types.weights;
-  if (is_spread && stage >= Zero::kGradients) bytes.gradients += p.largest_part * types.gradients;
+  if (is_spread && stage >= Zero::kGradients)
+    bytes.gradients += std::min(p.largest_part, p.trained) * types.gradients;
   return bytes;
 }
 

@@ -46,8 +46,7 @@ void fragment_product(const Type& x,
   p.compute_ns =
       ns_at(static_cast<double>(2 * cost.work.macs), kShare * ceilings.peak_flops_per_ns(x.dtype));
   p.memory_ns *= static_cast<double>(ceil_div(x.shape[0], kRowsAtOnce));
-  // The plan of a GPU that is not here counts no trips, of which its price of a launch holds five.
-  constexpr double kTripNs = 380;
+  constexpr double kTripNs = 380;  // a GPU elsewhere counts none, but five in a launch's price
   if (cost.rounds == 0)
     p.overhead_ns += (4 + std::bit_width(static_cast<uint64_t>(x.shape[0] - 1))) *
                      (ceilings.round_ns > 0 ? ceilings.round_ns : kTripNs);

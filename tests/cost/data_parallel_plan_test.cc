@@ -44,6 +44,9 @@ TEST(DataParallelPlan, ASingleDeviceHoldsEverythingOnce) {
   const StateBytes shared = state_bytes(p, kMixed, Zero::kWeights, 4);
   EXPECT_DOUBLE_EQ(shared.weights, 50 + (30 + 20) * 2);
   EXPECT_DOUBLE_EQ(shared.gradients, 30 + 30 * 2);
+  // Only the adapters in the largest part are trained.
+  const StateBytes adapted = state_bytes({100, 8, 30, 20}, kMixed, Zero::kGradients, 4);
+  EXPECT_DOUBLE_EQ(adapted.gradients, (2 + 8) * 2);
 }
 
 // The resource accounting of CS336: 8 H100 hold 40B parameters with plain AdamW in fp32.
