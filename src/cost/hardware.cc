@@ -239,6 +239,7 @@ Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficienc
   c.fused_flops_per_ns = c.arithmetic_flops_per_ns;
   c.transcendentals_per_ns = c.arithmetic_flops_per_ns / kFlopsPerTranscendental;
   c.launch_ns = assumed.launch_ns;
+  c.round_ns = assumed.round_ns;
   if (hardware.interconnect_giga_bytes > 0)  // sheets add both directions
     c.links = {{hardware.interconnect, 0, hardware.interconnect_giga_bytes / 2 * assumed.link,
                 assumed.collective_ns}};

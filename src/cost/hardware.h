@@ -56,6 +56,7 @@ struct AssumedEfficiency {
   double memory = 0.85;
   double vector = 0.50;
   double launch_ns = 2500;     // a kernel takes it besides its work, in a CUDA graph too
+  double round_ns = 380;       // each trip to memory beyond the five that launch_ns holds
   double enqueue_ns = 4000;    // the host launches a kernel outside of a graph
   double link = 0.80;          // as in cost/data_parallel_plan.h
   double collective_ns = 1e4;  // a small message between GPUs of a node, by NCCL

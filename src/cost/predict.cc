@@ -4,7 +4,6 @@
 #include "cost/predict.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -46,10 +45,6 @@ void fragment_product(const Type& x,
   p.compute_ns =
       ns_at(static_cast<double>(2 * cost.work.macs), kShare * ceilings.peak_flops_per_ns(x.dtype));
   p.memory_ns *= static_cast<double>(ceil_div(x.shape[0], kRowsAtOnce));
-  constexpr double kTripNs = 380;  // a GPU elsewhere counts none, but five in a launch's price
-  if (cost.rounds == 0)
-    p.overhead_ns += (4 + std::bit_width(static_cast<uint64_t>(x.shape[0] - 1))) *
-                     (ceilings.round_ns > 0 ? ceilings.round_ns : kTripNs);
   p.ns = p.compute_ns + p.memory_ns + p.overhead_ns;
 }
 
@@ -338,7 +333,7 @@ std::optional<DType> rounded_to(const Node& node) {
 }
 
 std::string_view left_out_of_inference(const Ceilings& ceilings) {
-  if (ceilings.round_ns == 0) return "";
+  if (ceilings.round_ns == 0 || tiled_multiprocessors(ceilings) > 0) return "";
   return "Predictions leave out that few multiprocessors read the cold weight of a narrow GEMM, and the host's "
          "time for the graph of a prompt: short prompts of small models take longer.";
 }

@@ -67,7 +67,7 @@ TargetHardware measured_hardware(cost::Ceilings ceilings,
     throw usage_error("[hardware] expected ceilings {} TF32 for this --dtype, got {}",
                       tf32 ? "with" : "without", printable(path));
   TargetHardware made;
-  constexpr double kTrips = 5;  // a kernel's to memory: the target of a GPU elsewhere counts none
+  constexpr double kTrips = 5;  // the target of a GPU elsewhere counts a kernel's trips beyond
   if (is_gpu)
     plan_as_gpu(made), ceilings.launch_ns += kTrips * ceilings.round_ns;
   else

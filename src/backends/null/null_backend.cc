@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/cuda/passes/passes.h"
 #include "backends/host_memory.h"
@@ -65,10 +66,14 @@ class NullAnswers : public Target {
   int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
   int launches(const Graph&, const Node&) const override { return 1; }
   bool calls_library(const Graph& graph, const Node& node) const override {
-    constexpr int64_t kMostRows = 128;  // our kernel unpacks tiles for so many rows in registers
-    const bool is_ours = node.attrs.flag("native") || (takes_fragments(graph, node) &&
-                                                       graph.shape(node.inputs[0])[0] <= kMostRows);
+    const bool is_ours = node.attrs.flag("native") || multiplies_fragments(graph, node);
     return node.op->name == "matmul" && !is_ours;
+  }
+  // The price of a launch holds five. Products of fragment tiles take nine, and one for each
+  // doubling of the rows (backends/cuda/skinny_gemm.h).
+  int rounds(const Graph& graph, const Node& node) const override {
+    if (!multiplies_fragments(graph, node)) return 0;
+    return 4 + std::bit_width(static_cast<uint64_t>(graph.shape(node.inputs[0])[0] - 1));
   }
   bool replays() const override { return options_.replays; }
   bool owns_weights() const override { return true; }  // as GPUs do: projections are merged
@@ -97,6 +102,13 @@ class NullAnswers : public Target {
     return (node.op->name == "matmul" || node.op->name == "skinny_gemm") &&
            is_fragments(graph.type(node.inputs[1]).dtype) &&
            graph.type(node.inputs[0]).dtype == DType::kBF16;
+  }
+
+  // Our kernel unpacks tiles for so many rows in registers.
+  static bool multiplies_fragments(const Graph& graph, const Node& node) {
+    constexpr int64_t kMostRows = 128;
+    return node.op->name != "embedding" && takes_fragments(graph, node) &&
+           graph.shape(node.inputs[0])[0] <= kMostRows;
   }
 
   NullOptions options_;
