@@ -173,9 +173,11 @@ void run(Options o, const TerminalOptions& terminal) {
   if (o.max_batched_tokens) o.engine.max_batched_tokens = *o.max_batched_tokens;
   serve::validate(o.engine);
   const http::ApiKeys keys = o.key_file.empty() ? http::ApiKeys() : http::ApiKeys::read(o.key_file);
-  const InterruptRequest interrupt("\nFinishing what is open; a second signal ends it now.\n",
-                                   InterruptRequest::Signals::kAll);
-  if (!o.inference.ranks.is_first()) return follow(o);
+  const bool is_first = o.inference.ranks.is_first();
+  const InterruptRequest interrupt(
+      is_first ? "\nFinishing what is open; a second signal ends it now.\n" : "",
+      InterruptRequest::Signals::kAll);
+  if (!is_first) return follow(o);
   http::Api api(kProgram, keys, allowed_hosts(o), !o.no_page);
   std::optional<LoadedModel> loaded;  // outlives the server, whose answers refer to it
   http::Server server(api, o.server);

@@ -83,7 +83,9 @@ class SharedModelTest : public RankTest {
       std::this_thread::sleep_for(std::chrono::milliseconds(500));
     }
     ::kill(child, SIGTERM);
-    finish(child);  // mpirun passes the signal on, and gives its ranks a second
+    const Output ended =
+        finish(child);  // mpirun passes the signal on to all, and gives them a second
+    EXPECT_EQ(ended.err.find("Finishing"), ended.err.rfind("Finishing")) << ended.err;
   }
 
   // A model of random weights with the heads of SmolLM2 and a tokenizer.
