@@ -56,7 +56,7 @@ void plan_ranks(const PlanOptions& o,
   choice.add_switch(planning::recompute_switch(o.recompute));
   train::TrainingSetup setup = choice.setup(o.training.machine);
   setup.step.optimizer.clip_norm = o.clip_norm;
-  setup.setting.device = places[0].target;
+  places[0].name_in(setup.setting);
   const record::RankPlan plan =
       planning::plan_ranks(setup, o.fake_ranks, places[0].target_of(setup.selection),
                            &places[0].ceilings, search_bars(terminal));
@@ -97,7 +97,7 @@ void plan_shared_model(const PlanOptions& o,
                        const planning::TargetHardware& place,
                        const TerminalOptions& terminal) {
   serve::PhaseSetup setup = request.setup;
-  setup.setting.device = place.target;
+  place.name_in(setup.setting);
   if (!request.batches.empty()) setup.batch = request.batches[0];
   if (!request.lengths.empty()) setup.length = request.lengths[0];
   const record::RankPlan plan = planning::plan_tensor_ranks(

@@ -59,7 +59,7 @@ record::InferencePlan plan_inference(const models::ModelFile& file,
   const auto setup = [&](int64_t batch, int64_t length) {
     serve::PhaseSetup each = request.setup;
     each.setting.dtype = each.selection.gemm_dtype();
-    each.setting.device = hardware.target;
+    hardware.name_in(each.setting);
     each.batch = batch;
     each.length = length;
     return each;

@@ -26,6 +26,13 @@ struct TargetHardware : record::PlannedHardware {
   const passes::PassTarget& target_of(const passes::Selection& selection) const {
     return replaying != nullptr && selection.has("capture") ? *replaying : *planned;
   }
+  // Names the machine of a plan. Of a GPU elsewhere no threads are known.
+  void name_in(record::Setting& setting) const {
+    setting.device = target;
+    if (replaying == nullptr) return;
+    setting.isa = ceilings.machine.isa;
+    setting.threads = 0;
+  }
 };
 
 // The machine that makes the plan. Its functions are called only if a plan needs what they return:

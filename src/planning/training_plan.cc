@@ -67,7 +67,7 @@ class StepPlans {
     if (variant.adds_bf16) add_switch("+autocast_bf16");
     setup.selection = passes::Selection(setup.selection.level(), switches);
     setup.setting.dtype = setup.selection.gemm_dtype();
-    setup.setting.device = hardware.target;
+    hardware.name_in(setup.setting);
     setup.step.batch_size = variant.batch;
     setup.step.sequence = variant.sequence;
     return plan_step(setup, hardware.target_of(setup.selection), ceilings);
