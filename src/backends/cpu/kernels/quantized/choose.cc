@@ -131,7 +131,8 @@ constexpr int kSixBits = kMostInt8Quant;
 //            the vectors, so this needs all of them repacked.
 // The first row that serves a problem counts.
 constexpr QuantizedRow kRows[] = {
-    // sets of instructions, layout of W, other weights, activations, tokens, kernel
+    // sets of instructions, layout of W, other weights, activations, tokens, kernel, largest quant,
+    // whether its bits are those of the GEMM path
     {kScalar, kAmx, kPlain, kAll, kF32, 4, &kExactGemv},
     {kScalar, kAmx, kPlain, kAll, kF32, kAnyTokens, &kExactGemm},
     {kScalar, kAmx, kBlocks, kAll, kF32, 4, &kExactGemv},
