@@ -56,8 +56,8 @@ void put_own_gpu_first(const RankOptions& o, const runtime::RankPlace& place) {
   runtime::put_gpu_first(gpus, own);
   if (o.gpus.empty()) return;
   if (const int found = backends::cuda::gpu_count(); static_cast<size_t>(found) < gpus.size())
-    throw usage_error("[gpus] expected GPUs of this machine, got {}, of which {} are there",
-                      printable(o.gpus), found);
+    throw usage_error("[gpus] expected GPUs that nvidia-smi lists, got {}, where {} of {} exist",
+                      printable(o.gpus), found, gpus.size());
 }
 
 // The first rank prints for all. Errors of any rank still reach the user.

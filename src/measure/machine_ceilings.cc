@@ -161,9 +161,10 @@ cost::Ceilings machine_ceilings(const CeilingsRequest& request,
   if (ceilings.disturbed())
     note(
         fmt::format("warning: other programs used {:.0f}% of the {} while Ridge measured this "
-                    "machine's ceilings; these are provisional, and are measured again once it is "
-                    "quiet",
-                    100 * ceilings.others_share, request.on_gpu ? "GPU's time" : "cores"));
+                    "machine's ceilings{}; these are provisional, and are measured again once it "
+                    "is quiet",
+                    100 * ceilings.others_share, request.on_gpu ? "GPU's time" : "cores",
+                    request.tf32 ? " with TF32" : ""));
   add_links(machine, note, ceilings);
   return ceilings;
 }
