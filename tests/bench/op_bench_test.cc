@@ -77,5 +77,25 @@ TEST(OpCaseBench, HasAPointForEachCase) {
   EXPECT_EQ(told, (std::vector<std::string>{"one", "two"}));
 }
 
+// Ceilings that no machine is below: what is faster than they allow has no share of them, and the
+// note says why.
+TEST(OpCaseBench, SaysWhyAnOpIsFasterThanItsLimit) {
+  const CaseInput input{{DType::kF32, {64, 32}}, {}, false};
+  const auto note = [&](double bytes_per_ns, double others_share) {
+    TrialRunner runner({.make_backend = [](const auto&) { return train::cpu_backend(1); }});
+    cost::Ceilings ceilings = cost::made_up_ceilings(
+        {{1, bytes_per_ns, bytes_per_ns}, {1 << 30, bytes_per_ns, bytes_per_ns}}, 100);
+    ceilings.others_share = others_share;
+    runner.set_ceilings(ceilings);
+    const record::BenchRecord made = OpCaseBench("add", {}).run(
+        {{"one", {input, input}, {}}}, runner, [](int64_t, const auto&) {});
+    EXPECT_EQ(made.notes[0].rfind("The limit is the longest of", 0), 0u) << made.notes[0];
+    return made.notes.size() == 2 ? made.notes[1] : "";
+  };
+  EXPECT_EQ(note(1e-6, 0).rfind("faster: than the limit, which is no exact one", 0), 0u);
+  EXPECT_NE(note(1e-6, 0.25).find("other programs used 25% of the machine"), std::string::npos);
+  EXPECT_EQ(note(1e6, 0), "");
+}
+
 }  // namespace
 }  // namespace ridge::bench

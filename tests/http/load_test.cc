@@ -3,6 +3,13 @@
 // counted by hand.
 #include "http/load.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <thread>
+
 #include "http/client.h"
 #include "http/event_lines.h"
 #include "http/load_summary.h"
@@ -123,6 +130,94 @@ TEST(Url, IsParsed) {
     EXPECT_THROW(Url::parse(wrong), Error) << wrong;
 }
 
+// A server that gives the first request one reply and all others another one, and closes.
+class FixedReplies {
+ public:
+  FixedReplies(std::string first, std::string next)
+      : first_(std::move(first)), next_(std::move(next)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(listener_, 8), 0);
+    EXPECT_EQ(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~FixedReplies() {
+    ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+  }
+  Url url() const { return {"127.0.0.1", std::to_string(port_), ""}; }
+
+ private:
+  void serve() const {
+    const std::string* reply = &first_;
+    for (int client = 0; (client = ::accept(listener_, nullptr, nullptr)) >= 0;) {
+      std::string request;
+      char bytes[4096];
+      // The body is one JSON object.
+      while (request.find("\r\n\r\n") == std::string::npos || request.back() != '}')
+        if (const ssize_t count = ::recv(client, bytes, sizeof bytes, 0); count > 0)
+          request.append(bytes, static_cast<size_t>(count));
+        else
+          break;
+      ::send(client, reply->data(), reply->size(), MSG_NOSIGNAL);
+      reply = &next_;
+      ::close(client);
+    }
+  }
+
+  const std::string first_, next_;
+  const int listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
+constexpr const char* kPiece = "data: {\"choices\": [{\"text\": \"ab\"}]}\n\n";
+constexpr const char* kEnd = "data: [DONE]\n\n";
+
+std::string reply_of(const std::string& status, const std::string& body) {
+  return "HTTP/1.1 " + status +
+         "\r\nContent-Type: text/event-stream\r\nContent-Length: " + std::to_string(body.size()) +
+         "\r\nConnection: close\r\n\r\n" + body;
+}
+
+// What the load makes of such a reply, after a first request that goes well.
+RequestTimes times_of_reply(const std::string& status, const std::string& body) {
+  const FixedReplies server(reply_of("200 OK", std::string(kPiece) + kEnd), reply_of(status, body));
+  LoadOptions options;
+  options.model = "m";
+  options.requests = 1;
+  options.prompt = options.output = {Lengths::Law::kFixed, 2, 2};
+  options.silence_s = 10;
+  return run_load(server.url(), options, {}).requests.at(0);
+}
+
+TEST(LoadReplies, ThatEndTooSoonOrFailAreErrors) {
+  const std::string piece = kPiece, end = kEnd,
+                    usage =
+                        "data: {\"usage\": {\"prompt_tokens\": 7, \"completion_tokens\": 5}}\n\n",
+                    fault = "data: {\"error\": {\"message\": \"lost\"}}\n\n";
+  const RequestTimes whole = times_of_reply("200 OK", piece + piece + usage + end);
+  EXPECT_EQ(whole.error, "");
+  EXPECT_EQ(whole.arrivals_ns.size(), 2u);
+  EXPECT_EQ(whole.prompt_tokens, 7);
+  EXPECT_EQ(whole.output_tokens, 5);
+  const RequestTimes counted = times_of_reply("200 OK", piece + piece + piece + end);
+  EXPECT_EQ(counted.error, "");
+  EXPECT_EQ(counted.output_tokens, 3) << "a token a piece, without usage";
+  EXPECT_EQ(times_of_reply("200 OK", piece + usage).error, "a stream without its end");
+  EXPECT_EQ(times_of_reply("200 OK", usage + end).error, "an answer without text");
+  EXPECT_NE(times_of_reply("200 OK", piece + fault + end).error.find("lost"), std::string::npos);
+  const RequestTimes refused =
+      times_of_reply("429 Too Many Requests", "{\"error\": {\"message\": \"later\"}}");
+  EXPECT_NE(refused.error.find("429"), std::string::npos) << refused.error;
+  EXPECT_NE(refused.error.find("later"), std::string::npos) << refused.error;
+}
+
 TEST(Lengths, AreDrawnByTheirLaw) {
   Random random(5);
   EXPECT_EQ(Lengths::parse("128", "tokens").draw(random), 128);
@@ -138,9 +233,44 @@ TEST(Lengths, AreDrawnByTheirLaw) {
   };
   EXPECT_NEAR(mean(Lengths::parse("10-30", "tokens")), 20, 0.3);
   EXPECT_NEAR(mean(Lengths::parse("exp:100", "tokens")), 100, 4);
-  for (const char* wrong :
-       {"", "0", "-1", "5-", "9-5", "9-8", "exp:", "exp:0", "1e3", "99999999", "1-2-3"})
+  for (const char* wrong : {"", "0", "-1", "5-", "9-5", "9-8", "exp:", "exp:0", "1e3", "99999999",
+                            "1-2-3", "-5", "1048577", "00000001", "18446744073709551617"})
     EXPECT_THROW(Lengths::parse(wrong, "tokens"), Error) << wrong;
+  EXPECT_EQ(Lengths::parse("1048576", "tokens").high, 1 << 20);
+  EXPECT_EQ(Lengths::parse("exp:1048576", "tokens").high, 1 << 20);
+  EXPECT_EQ(Lengths::parse("exp:3", "tokens").high, 24);
+}
+
+TEST(LoadOptions, HaveBounds) {
+  LoadOptions good;
+  good.requests = 1;
+  good.prompt = good.output = {Lengths::Law::kFixed, 5, 5};
+  const auto takes = [&](auto LoadOptions::*field, auto value) {
+    LoadOptions options = good;
+    options.*field = value;
+    try {
+      validate(options);
+      return true;
+    } catch (const Error& error) {
+      EXPECT_EQ(static_cast<int>(error.code()), static_cast<int>(ExitCode::kUsage));
+      return false;
+    }
+  };
+  const auto expect = [&](auto LoadOptions::*field, auto least, auto most, auto step) {
+    EXPECT_TRUE(takes(field, least) && takes(field, most)) << least;
+    EXPECT_FALSE(takes(field, least - step) || takes(field, most + step)) << least;
+  };
+  expect(&LoadOptions::clients, 1, 1024, 1);
+  expect(&LoadOptions::shared_prefix, 0, 5, 1);
+  expect(&LoadOptions::temperature, 0.0, 2.0, 1e-9);
+  expect(&LoadOptions::silence_s, 1.0, 1e6, 1e-6);
+  expect(&LoadOptions::rate, 1e-3, 1e4, 1e-6);
+  EXPECT_TRUE(takes(&LoadOptions::requests, 10'000'000));
+  EXPECT_FALSE(takes(&LoadOptions::requests, 10'000'001));
+  EXPECT_FALSE(takes(&LoadOptions::requests, 0)) << "without seconds the load never ends";
+  good.seconds = 1;
+  EXPECT_TRUE(takes(&LoadOptions::requests, 0));
+  EXPECT_FALSE(takes(&LoadOptions::seconds, -1.0));
 }
 
 TEST(MakePrompt, SharesItsBeginning) {

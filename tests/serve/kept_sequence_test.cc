@@ -64,6 +64,28 @@ TEST_F(KeptSequenceTest, ARefusedOrStoppedFeedChangesNothing) {
   expect_logits_of({1, 2, 3, 4}, sequence.feed(std::vector<int32_t>{4}, on_));
 }
 
+TEST_F(KeptSequenceTest, ClosedOnesGiveBackTheirSlots) {
+  KeptSequences kept;
+  const int64_t first = kept.open(session_), second = kept.fork(session_, first);
+  EXPECT_EQ(session_.free_slots().kept(), 2);
+  EXPECT_TRUE(session_.free_slots().is_empty());
+  const auto expect_closed = [&](int64_t number) {
+    files::expect_error([&] { kept.at(number); }, ExitCode::kUsage,
+                        "[session] expected an open session, this one was closed");
+  };
+  kept.close(session_, first);
+  kept.close(session_, first);  // does nothing
+  EXPECT_EQ(session_.free_slots().kept(), 1);
+  expect_closed(first);
+  EXPECT_NE(kept.open(session_), first);
+  kept.close_all(session_);
+  EXPECT_EQ(session_.free_slots().kept(), 0);
+  expect_closed(second);
+  session_.free_slots().take();
+  session_.free_slots().take();
+  EXPECT_TRUE(session_.free_slots().is_empty());
+}
+
 TEST_F(KeptSequenceTest, OptionsThatNoSessionHas) {
   struct Case {
     void (*change)(SessionOptions& o);

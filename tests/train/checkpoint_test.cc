@@ -2,6 +2,8 @@
 // Checkpoints restore training bit by bit, damaged ones are passed over, and old ones go.
 #include "train/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -156,25 +158,72 @@ TEST(Checkpoint, ADamagedOneIsPassedOver) {
   EXPECT_EQ(refused.size(), 2u);
 }
 
+// A checkpoint after step 0 whose state is changed, and whose hashes agree with it.
+class ChangedState {
+ public:
+  ChangedState() {
+    Session run("baseline");
+    run.save(folder_ / "c");
+    state_ = nlohmann::json::parse(files::contents(made_ / "state.json"));
+    manifest_ = nlohmann::json::parse(files::contents(made_ / files::kManifest));
+  }
+
+  // The checkpoint with the patch, or nothing and the reasons.
+  auto found(const char* patch, std::vector<RefusedCheckpoint>& refused) const {
+    nlohmann::json changed = state_;
+    changed.merge_patch(nlohmann::json::parse(patch));
+    files::write_plain(made_ / "state.json", changed.dump());
+    std::filesystem::remove(made_ / files::kManifest);
+    files::write_manifest(made_, manifest_["format"].get<std::string>().c_str());
+    return newest_checkpoint(folder_ / "c", refused);
+  }
+
+ private:
+  const files::ScratchFolder folder_;
+  const std::filesystem::path made_ = folder_ / "c/step-00000000";
+  nlohmann::json state_, manifest_;
+};
+
+// The scale of losses begins with no step counted.
+TEST(Checkpoint, AStateAtItsBoundsIsRead) {
+  const ChangedState changed;
+  std::vector<RefusedCheckpoint> refused;
+  const auto found = changed.found(
+      R"({"loss_scale": {"scale": 65536, "good_steps": 0, "skipped_steps": 0},
+          "settings": {"seq_len": 1}, "validation_loss": 0.5, "guard": [1, 2.5]})",
+      refused);
+  ASSERT_TRUE(found) << refused.at(0).reason;
+  const TrainingState& state = found->state;
+  ASSERT_TRUE(state.loss_scale);
+  EXPECT_EQ(state.loss_scale->scale, 65536);
+  EXPECT_EQ(state.loss_scale->good_steps, 0);
+  EXPECT_EQ(state.loss_scale->skipped_steps, 0);
+  EXPECT_EQ(state.validation_loss, 0.5);
+  EXPECT_EQ(state.guard, (std::vector<double>{1, 2.5}));
+}
+
 // The hashes agree, but no training wrote such a state.
 TEST(Checkpoint, AStateThatNoTrainingWritesIsRefused) {
-  const files::ScratchFolder folder;
-  Session run("baseline");
-  run.save(folder / "c");
-  const std::filesystem::path made = folder / "c/step-00000000";
-  const auto state = nlohmann::json::parse(files::contents(made / "state.json"));
-  const auto manifest = nlohmann::json::parse(files::contents(made / files::kManifest));
+  const ChangedState changed;
   const auto expect = [&](const char* patch, const char* reason) {
-    nlohmann::json changed = state;
-    changed.merge_patch(nlohmann::json::parse(patch));
-    files::write_plain(made / "state.json", changed.dump());
-    std::filesystem::remove(made / files::kManifest);
-    files::write_manifest(made, manifest["format"].get<std::string>().c_str());
     std::vector<RefusedCheckpoint> refused;
-    EXPECT_FALSE(newest_checkpoint(folder / "c", refused)) << patch;
+    EXPECT_FALSE(changed.found(patch, refused)) << patch;
     ASSERT_EQ(refused.size(), 1u);
     EXPECT_NE(refused[0].reason.find(reason), std::string::npos) << refused[0].reason;
   };
+  const auto expect_scale = [&](const char* scale, const char* good, const char* skipped,
+                                const char* reason) {
+    expect(
+        fmt::format(R"({{"loss_scale": {{"scale": {}, "good_steps": {}, "skipped_steps": {}}}}})",
+                    scale, good, skipped)
+            .c_str(),
+        reason);
+  };
+  expect_scale("3", "0", "0", "expected a loss scale, found 3");
+  expect_scale("0", "0", "0", "expected a loss scale, found 0");
+  expect_scale("65536", "-1", "0", "good_steps");
+  expect_scale("65536", "0", "-1", "skipped_steps");
+  expect_scale("65536", "0.5", "0", "good_steps");
   expect(R"({"settings": []})", "settings");
   expect(R"({"settings": {"seq_len": "long"}})", "seq_len");
   expect(R"({"settings": {"seq_len": 0}})", "seq_len");

@@ -3,6 +3,8 @@
 // and small gradients survive only with a scale.
 #include "train/loss_scale.h"
 
+#include "files/scratch.h"
+#include "ops/loss_scale.h"
 #include "train/small_run.h"
 
 namespace ridge::train {
@@ -192,6 +194,21 @@ TEST(LossScaleOptions, AnOverflowAtTheLeastScaleIsAnError) {
               std::string::npos)
         << error.what();
   }
+}
+
+TEST(LossScaling, OptionsHaveBounds) {
+  const auto refused = [](const LossScaling& options, const char* option) {
+    files::expect_error([&] { check(options); }, ExitCode::kUsage, option);
+  };
+  constexpr int64_t kMostInterval = int64_t{1} << 24;
+  for (const int64_t interval : {int64_t{1}, kMostInterval})
+    EXPECT_NO_THROW(check({.growth_interval = interval})) << interval;
+  for (const int64_t interval : {int64_t{0}, kMostInterval + 1})
+    refused({.growth_interval = interval}, "[loss-scale-interval] expected 1 to 16777216");
+  for (const double scale : {ops::kLeastLossScale, ops::kMostLossScale})
+    EXPECT_NO_THROW(check({.initial = scale})) << scale;
+  for (const double scale : {ops::kLeastLossScale / 2, ops::kMostLossScale * 2, 3.0, -65536.0, 0.0})
+    refused({.initial = scale}, "[loss-scale] expected a power of two");
 }
 
 }  // namespace
