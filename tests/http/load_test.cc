@@ -185,7 +185,7 @@ std::string reply_of(const std::string& status, const std::string& body) {
          "\r\nConnection: close\r\n\r\n" + body;
 }
 
-// What the load makes of such a reply, after a first request that goes well.
+// The times of a request with such a reply, after a first request that goes well.
 RequestTimes times_of_reply(const std::string& status, const std::string& body) {
   const FixedReplies server(reply_of("200 OK", std::string(kPiece) + kEnd), reply_of(status, body));
   LoadOptions options;

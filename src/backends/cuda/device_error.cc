@@ -38,8 +38,7 @@ void check(cudaError_t status, const char* what) {
   const char* kind = cudaGetErrorName(status);
   const char* words = cudaGetErrorString(status);
   if (status == cudaErrorMemoryAllocation)
-    throw memory_error("[cuda] {}: the GPU is out of memory; nvidia-smi lists what runs on it",
-                       what);
+    throw memory_error("[cuda] {}: the GPU is out of memory (see nvidia-smi)", what);
   throw Error(
       fmt::format("[cuda] {}: {} ({}){}", what, words, kind,
                   is_fatal(status)
