@@ -33,6 +33,19 @@ TEST(ConsistencyChecks, TablesOfAnotherSpeedThanThePlainSteps) {
   EXPECT_NE(warnings(steady(100e6, 40e6)).find("took 0.4 times as long"), std::string::npos);
 }
 
+// A GPU's records of launches take the host's time.
+TEST(ConsistencyChecks, NoneOfTheInstrumentsOwnTime) {
+  EXPECT_EQ(warnings(steady(160e3, 219e3)), "");
+  EXPECT_NE(warnings(steady(160e3, 300e3)), "");
+  RunRecord run = steady(160e3, 300e3);
+  run.launches = 40;
+  EXPECT_NE(warnings(run), "");
+  run.setting.device = "cuda";
+  EXPECT_EQ(warnings(run), "");
+  run.step.wall_ns = 390e3;
+  EXPECT_NE(warnings(run).find("took 2.4 times as long"), std::string::npos);
+}
+
 TEST(ConsistencyChecks, StepsThatVary) {
   RunRecord run = steady(1e6, 1e6);
   for (size_t i = 0; i < run.plain_wall_ns.size(); ++i) run.plain_wall_ns[i] *= 1 + 0.2 * (i % 3);
