@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scores of flash attention that a plan counts on a device with given tiles.
+// The scores of flash attention that a plan counts on a device with given tiles, and how it
+// multiplies quantized weights.
 #include "backends/null/null_backend.h"
 
 #include <gtest/gtest.h>
 
+#include "graph/builder.h"
 #include "ops/infer.h"
 #include "ops/plain_attention.h"
+#include "ops/registry.h"
 
 namespace ridge::backends::null {
 namespace {
@@ -27,6 +30,24 @@ TEST(NullTarget, CountsTheScoresOfTilesThatHoldAVisiblePair) {
       EXPECT_EQ(scores.backward, want) << sequence << " in windows of " << window;
       EXPECT_EQ(scores.recomputed, 0);
     }
+}
+
+// The library multiplies what is unpacked: from 65 tokens on small weights, from 129 on all.
+TEST(NullTarget, UnpacksQuantizedWeightsForManyTokens) {
+  const auto target = make_null_target();
+  const auto unpacks = [&](int64_t tokens, const Shape& weight) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    const ValueId x = b.input("x", {DType::kBF16, {tokens, weight[1]}}),
+                  w = b.parameter("w", {DType::kQ4_Kx8, weight});
+    graph.outputs = {b.call("matmul", {x, w}, {{"einsum", std::string("nd,fd->nf")}})};
+    return target->calls_library(graph, graph.nodes.back());
+  };
+  const Shape small{4096, 2048}, large{4104, 2048};  // 2^23 elements, and a row of tiles more
+  for (const int64_t tokens : {1, 64}) EXPECT_FALSE(unpacks(tokens, small)) << tokens;
+  for (const int64_t tokens : {65, 128, 129}) EXPECT_TRUE(unpacks(tokens, small)) << tokens;
+  for (const int64_t tokens : {1, 64, 65, 128}) EXPECT_FALSE(unpacks(tokens, large)) << tokens;
+  EXPECT_TRUE(unpacks(129, large));
 }
 
 }  // namespace

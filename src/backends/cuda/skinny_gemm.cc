@@ -10,6 +10,7 @@
 #include "backends/cuda/kernels/gemm/skinny_gemm.h"
 #include "backends/cuda/kernels/gemm/streamed_gemm.h"
 #include "backends/cuda/unpacked_product.h"
+#include "backends/fragment_choice.h"
 #include "backends/kernels/glu.h"
 #include "base/error.h"
 #include "base/fragment_tiles.h"
@@ -77,6 +78,12 @@ FragmentGemm fragment_sizes(const Call& call) {
   p.product.weight_rows = call.inputs[1].shape[0];
   p.format = fragment_format(call.inputs[1].dtype);
   return p;
+}
+
+bool is_multiplied_in_tiles(const Call& call) {
+  return backends::is_multiplied_in_tiles(call.inputs[0].shape[0],
+                                          call.inputs[1].shape.elements()) &&
+         takes_fragment_gemm(fragment_sizes(call));
 }
 
 bool is_bf16_projection(const Call& call) {
@@ -148,8 +155,7 @@ std::string unsupported_by_streamed(const Call& call, const ops::SkinnyGemm& sha
   const StreamedGemm p = dense_product(call.inputs[0].shape, call.inputs[1].shape,
                                        activation(call.attrs.text("activation")));
   const bool is_fused = shape.norm >= 0 || shape.residual >= 0;
-  const bool is_taken =
-      has_fragments(call) ? takes_fragment_gemm(fragment_sizes(call)) : takes_streamed_gemm(p);
+  const bool is_taken = has_fragments(call) ? is_multiplied_in_tiles(call) : takes_streamed_gemm(p);
   if (p.activation != GemmActivation::kNone && !is_fused && is_taken) return "";
   return fmt::format(
       "expected at most {} rows, or up to {} on Hopper with an activation, without norms and a "
@@ -228,7 +234,7 @@ bool lies_in_vectors(const Shape& shape, const Layout& layout) {
 bool is_fragment_gemm(const Call& call) {
   return has_fragments(call) && call.inputs.size() == 2 &&
          parse_einsum(call.attrs.text("einsum")).is_projection() &&
-         call.inputs[0].dtype == DType::kBF16 && takes_fragment_gemm(fragment_sizes(call));
+         call.inputs[0].dtype == DType::kBF16 && is_multiplied_in_tiles(call);
 }
 
 int fragment_launches(const Call& call) { return fragment_gemm_launches(fragment_sizes(call)); }

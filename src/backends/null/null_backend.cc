@@ -9,6 +9,7 @@
 #include <bit>
 
 #include "backends/cuda/passes/passes.h"
+#include "backends/fragment_choice.h"
 #include "backends/host_memory.h"
 #include "base/error.h"
 #include "base/fragment_tiles.h"
@@ -106,9 +107,9 @@ class NullAnswers : public Target {
 
   // Our kernel unpacks tiles for so many rows in registers.
   static bool multiplies_fragments(const Graph& graph, const Node& node) {
-    constexpr int64_t kMostRows = 128;
     return node.op->name != "embedding" && takes_fragments(graph, node) &&
-           graph.shape(node.inputs[0])[0] <= kMostRows;
+           is_multiplied_in_tiles(graph.shape(node.inputs[0])[0],
+                                  graph.shape(node.inputs[1]).elements());
   }
 
   NullOptions options_;
