@@ -56,7 +56,15 @@ TEST(TechniqueStudy, PredictsEachPhaseAtEachSize) {
     EXPECT_EQ(point.extents[0].second, i < 4 ? 1 : 2);
     EXPECT_GT(point.predicted_ns, 0);
     EXPECT_EQ(point.refused, "");
+    EXPECT_GT(point.work.macs, 0);
+    EXPECT_GT(point.launches, 0);
+    EXPECT_GT(point.limit_ns, 0);
+    EXPECT_GT(point.planned_bytes, point.compulsory_bytes / 2);
+    EXPECT_GT(point.compulsory_bytes, 0);
+    EXPECT_GT(point.owned_bytes, 0);
   }
+  for (size_t i = 0; i < 4; ++i)  // twice the sequences
+    EXPECT_EQ(made.points[i + 4].work.macs, 2 * made.points[i].work.macs) << i;
   EXPECT_EQ(made.notes.size(), 3u);  // two techniques
   EXPECT_EQ(lacking_memory(made), "");
 }

@@ -30,6 +30,26 @@ TEST(Session, AStepLeavesTheOtherSlotsAlone) {
   EXPECT_THROW(session.logits(1), InternalError);
 }
 
+TEST(Session, AScoredTextFillsTheContextAtMost) {
+  constexpr size_t kContext = 16;
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama_fp32");
+  Session session(file, at_level("compiled", kContext), cpu_backend());
+  const auto refused = [&](size_t tokens, const char* message) {
+    files::expect_error([&] { score(session, std::vector<int32_t>(tokens, 3)); }, ExitCode::kUsage,
+                        message);
+  };
+  for (const size_t tokens : {size_t{2}, kContext})
+    EXPECT_EQ(score(session, std::vector<int32_t>(tokens, 3)).tokens,
+              static_cast<int64_t>(tokens) - 1);
+  refused(1, "[text] expected at least 2 tokens, got 1");
+  refused(kContext + 1, "[text] expected at most 16 tokens, the context, got 17");
+  files::expect_error(
+      [&] {
+        score(session, std::vector<int32_t>{3, -1});
+      },
+      ExitCode::kUsage, "[ids] expected ids from 0 to");
+}
+
 // A text in one chunk would take the logits of all its tokens at once.
 TEST(Session, AScoreTakes128MiBOfLogitsAtMost) {
   constexpr int64_t kVocabulary = 1 << 19, kBytes = 128 << 20, kTokens = 130;

@@ -60,6 +60,16 @@ TEST(TrainingSchedule, ARateFallsToOneThatIsNoLarger) {
   EXPECT_THROW(TrainingSchedule(given, kStep, false), Error);
 }
 
+TEST(TrainingSchedule, AConstantRateHasNoDecay) {
+  ScheduleOptions given;
+  given.schedule = "constant";
+  EXPECT_EQ(TrainingSchedule(given, kStep, false).optimizer.decay_steps, 0);
+  for (const int64_t steps : {1, 7}) {
+    given.optimizer.decay_steps = steps;
+    EXPECT_THROW(TrainingSchedule(given, kStep, false), Error) << steps;
+  }
+}
+
 TEST(TrainingSchedule, WsdDecaysInTheLastTenth) {
   const TrainingSchedule made({.steps = 100, .schedule = "wsd"}, kStep, true);
   EXPECT_EQ(made.optimizer.decay_begin, 90);
