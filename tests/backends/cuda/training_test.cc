@@ -152,11 +152,13 @@ measure::TrainingExperiment tiny_experiment(int64_t steps) {
   return e;
 }
 
-// Launches take longer than everything else, so that they determine the predicted step.
+// Launches take longer than everything else, also at the rate of a fast host, so that they
+// determine the predicted step.
 TEST(GpuLaunchRate, ScalesThePredictedStep) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1e6;
-  ceilings.empty_step_ns = 0;
+  ceilings.launch_ns = 1;
+  ceilings.round_ns = ceilings.empty_step_ns = 0;
   const measure::TrainingExperiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
   const record::RunRecord run = measure::measure_training(e, *backend, &ceilings);
