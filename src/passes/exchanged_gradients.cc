@@ -33,6 +33,16 @@ bool ExchangedGradients::is_done(ValueId value) const {
          producer->attrs.text("group") == kDataGroup;
 }
 
+NodeId ExchangedGradients::first_sum(ValueId value) const {
+  NodeId first = std::numeric_limits<NodeId>::max();
+  for (const NodeId user : users(value)) {
+    const Node& node = graph_.node(user);
+    if (is_a(node, ops::accumulate_op())) first = std::min(first, user);
+    if (is_widening_cast(node)) first = std::min(first, first_sum(node.outputs[0]));
+  }
+  return first;
+}
+
 std::vector<Bucket> ExchangedGradients::buckets(std::span<const ValueId> gradients) const {
   std::vector<ValueId> order;
   for (const ValueId each : gradients) {
@@ -45,9 +55,12 @@ std::vector<Bucket> ExchangedGradients::buckets(std::span<const ValueId> gradien
   });
   std::vector<Bucket> buckets;
   for (const ValueId value : order) {
-    if (buckets.empty() || buckets.back().bytes >= kBucketBytes) buckets.emplace_back();
+    const NodeId made = graph_.value(value).producer;
+    if (buckets.empty() || buckets.back().bytes >= kBucketBytes || buckets.back().summed < made)
+      buckets.emplace_back();
     Bucket& bucket = buckets.back();
-    bucket.ready = std::max(bucket.ready, graph_.value(value).producer);
+    bucket.ready = std::max(bucket.ready, made);
+    bucket.summed = std::min(bucket.summed, first_sum(value));
     const Type& type = graph_.type(value);
     bucket.bytes += storage_bytes(type.dtype, type.shape.elements());
     bucket.values.push_back(value);

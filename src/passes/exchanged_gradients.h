@@ -3,6 +3,7 @@
 // that a collective overwrites or averages is found.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "graph/rewriter.h"
@@ -17,7 +18,8 @@ inline constexpr const char* kDataGroup = "data";
 struct Bucket {
   NodeId ready = kNoNode;  // the last node that makes one of its values
   int64_t bytes = 0;
-  std::vector<ValueId> values;
+  std::vector<ValueId> values = {};
+  NodeId summed = std::numeric_limits<NodeId>::max();  // the first one that adds a value to a sum
 };
 
 class ExchangedGradients {
@@ -31,7 +33,8 @@ class ExchangedGradients {
   bool is_widening_cast(const Node& node) const;
   // A gradient that a cast widens for the update is exchanged in its 16 bits.
   ValueId exchanged(ValueId gradient) const;
-  // In the order in which the backward pass makes them. Leaves out what a collective made.
+  // In the order in which the backward pass makes them. Leaves out what a collective made. A bucket
+  // is ready before a sum of micro-batches reads it.
   std::vector<Bucket> buckets(std::span<const ValueId> gradients) const;
   // The scalar outputs of the forward pass that no collective made.
   std::vector<ValueId> losses() const;
@@ -42,6 +45,8 @@ class ExchangedGradients {
 
  private:
   bool is_done(ValueId value) const;
+  // The first node that adds the gradient to a sum of micro-batches.
+  NodeId first_sum(ValueId value) const;
 
   const Graph& graph_;
   std::vector<std::vector<NodeId>> users_;

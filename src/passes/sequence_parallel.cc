@@ -4,6 +4,7 @@
 // their activations are not repeated. A sum over the ranks leaves each rank its tokens
 // (reduce_scatter), and a cut product gathers those of all (all_gather): the same bytes as
 // before. Parameters between them, such as those of norms, have a part of their gradient on each.
+// A stage of a pipeline receives the rank's tokens from the same rank of the stage before.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -22,7 +23,17 @@ bool is_among_tensor_ranks(const Node& node) { return node.attrs.text("group") =
 
 class TokenParts {
  public:
-  explicit TokenParts(const Graph& graph) : graph_(graph) {}
+  // `sum` is one of the graph's sums over ranks.
+  TokenParts(const Graph& graph, const Node& sum)
+      : graph_(graph),
+        among_{{"group", sum.attrs.text("group")}, {"ranks", sum.attrs.integer("ranks")}},
+        tokens_(graph.shape(sum.inputs[0])[0]) {
+    const int64_t ranks = among_.integer("ranks");
+    if (tokens_ % ranks != 0)
+      throw usage_error(
+          "[sequence-parallel] expected tokens of a batch that {} ranks divide, got {}", ranks,
+          tokens_);
+  }
 
   Graph run(const OpTable& ops) {
     return Rewriter(graph_, ops).run([&](Rewriter& rewriter, NodeId id) {
@@ -31,7 +42,7 @@ class TokenParts {
         scatter(rewriter, node);
       else if (is_a(node, ops::all_reduce_gradient_op()) && has_part(node))
         gather(rewriter, node);
-      else if (has_part(node))
+      else if (has_part(node) || is_a(node, ops::receive_op()))
         make_part(rewriter, node);
       else
         return false;
@@ -45,13 +56,6 @@ class TokenParts {
   }
 
   void scatter(Rewriter& rewriter, const Node& node) {
-    among_ = {{"group", node.attrs.text("group")}, {"ranks", node.attrs.integer("ranks")}};
-    tokens_ = graph_.shape(node.inputs[0])[0];
-    const int64_t ranks = among_.integer("ranks");
-    if (tokens_ % ranks != 0)
-      throw usage_error(
-          "[sequence-parallel] expected tokens of a batch that {} ranks divide, got {}", ranks,
-          tokens_);
     auto derive = rewriter.builder().derive(node);
     take(rewriter, node,
          rewriter.builder().call_all("reduce_scatter", rewriter.map(node.inputs), among_));
@@ -72,7 +76,7 @@ class TokenParts {
 
   // The same node on the rank's tokens.
   void make_part(Rewriter& rewriter, Node node) {
-    if (is_a(node, ops::reshape_op()))
+    if (is_a(node, ops::reshape_op()) || is_a(node, ops::receive_op()))
       node.attrs.set("shape", of_part(graph_.shape(node.outputs[0])).to_vector());
     Builder& b = rewriter.builder();
     auto derive = b.derive(node);
@@ -117,7 +121,7 @@ class TokenParts {
 
   const Graph& graph_;
   Attrs among_;  // the group and its number of ranks
-  int64_t tokens_ = 0;
+  int64_t tokens_;
   std::set<ValueId> parts_;            // old values of which the ranks have parts
   std::map<ValueId, ValueId> summed_;  // by the old value: its all_reduce_gradient
 };
@@ -125,10 +129,10 @@ class TokenParts {
 }  // namespace
 
 Graph run_sequence_parallel(const Graph& graph, PassContext& context) {
-  const bool has_sums = std::ranges::any_of(graph.nodes, [](const Node& node) {
+  const auto sum = std::ranges::find_if(graph.nodes, [](const Node& node) {
     return is_a(node, ops::all_reduce_op()) && is_among_tensor_ranks(node);
   });
-  return has_sums ? TokenParts(graph).run(context.ops) : graph;
+  return sum == graph.nodes.end() ? graph : TokenParts(graph, *sum).run(context.ops);
 }
 
 }  // namespace ridge::passes

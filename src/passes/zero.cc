@@ -161,7 +161,10 @@ class Gatherer {
     if (!frees_ && std::any_of(sections_.begin(), sections_.end(), has)) return;
     const bool is_forward = node.phase == Phase::kForward;
     const std::string scope = node.scope.substr(0, node.scope.find('/'));
-    auto found = std::find_if(sections_.begin(), sections_.end(), [&](const Section& each) {
+    // A layer that gives its parameters back gathers them for each micro-batch.
+    const auto begin =
+        frees_ && !sections_.empty() ? std::prev(sections_.end()) : sections_.begin();
+    auto found = std::find_if(begin, sections_.end(), [&](const Section& each) {
       return each.is_forward == is_forward && each.scope == scope;
     });
     if (found == sections_.end())
@@ -241,7 +244,7 @@ class Scatterer {
     for (const Node& node : graph.nodes) {
       const bool updates = is_cut_update(node);
       if (!updates && !is_cut_sum(node, ops::accumulate_op())) continue;
-      const ValueId gradient = updates ? gradient_of(node) : node.inputs[1];
+      const ValueId gradient = updates ? sum_of(gradient_of(node)) : node.inputs[1];
       if (updates && sums_parts_ && graph.producer(gradient) == nullptr)
         states_.push_back(gradient);
       else
@@ -267,11 +270,16 @@ class Scatterer {
     if (is_cut_update(node)) {
       update(rewriter, node);
     } else if (is_cut_sum(node, ops::accumulate_op())) {
+      const ValueId sum = part_sum(rewriter, node.inputs[0]);
       auto derive = b.derive(node);
-      b.call("accumulate", {part_state(rewriter, node.inputs[0]), parts_.at(node.inputs[1])});
+      parts_[node.outputs[0]] = b.call("accumulate", {sum, parts_.at(node.inputs[1])});
+    } else if (is_a(node, ops::all_reduce_op()) && parts_.contains(node.inputs[0])) {
+      auto derive = b.derive(node);
+      parts_[node.outputs[0]] = b.call("all_reduce", {parts_.at(node.inputs[0])}, node.attrs);
     } else if (is_cut_sum(node, ops::zero_op())) {
+      const ValueId sum = part_sum(rewriter, node.inputs[0]);
       auto derive = b.derive(node);
-      b.call("zero", {part_state(rewriter, node.inputs[0])});
+      b.call("zero", {sum});
     } else if (is_a(node, ops::sum_squares_op()) && parts_.contains(node.inputs[0])) {
       sum_squares(rewriter, node);
     } else {
@@ -290,9 +298,27 @@ class Scatterer {
   }
   // Whether the node adds to, or clears, a sum of gradients of which each rank has a part.
   bool is_cut_sum(const Node& node, const Op& op) const {
-    return sums_parts_ && is_a(node, op) && !graph_.value(node.inputs[0]).name.ends_with(kShard);
+    return sums_parts_ && is_a(node, op) &&
+           !graph_.value(state_of(node.inputs[0])).name.ends_with(kShard);
+  }
+  // The state of which the value is a version.
+  ValueId state_of(ValueId value) const {
+    const Node* producer = graph_.producer(value);
+    return producer == nullptr ? value : state_of(producer->inputs[0]);
+  }
+  // The sum of micro-batches by which two stages that have a table add up its gradient.
+  ValueId sum_of(ValueId gradient) const {
+    const Node* producer = graph_.producer(gradient);
+    const bool is_state =
+        is_a(producer, ops::all_reduce_op()) && graph_.producer(producer->inputs[0]) == nullptr;
+    return sums_parts_ && is_state ? producer->inputs[0] : gradient;
   }
 
+  // The rank's part of a sum, which other nodes may have added to.
+  ValueId part_sum(Rewriter& rewriter, ValueId sum) {
+    const auto found = parts_.find(sum);
+    return found != parts_.end() ? found->second : part_state(rewriter, sum);
+  }
   ValueId part_state(Rewriter& rewriter, ValueId state) {
     const Value& value = graph_.value(state);
     if (std::count(dropped_.begin(), dropped_.end(), state) == 0) {

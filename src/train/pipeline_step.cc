@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -30,25 +31,21 @@ class PipelineBuilder {
         step_(step),
         shape_{o_.shard.stages, o_.pipeline.chunks, o_.micro_batches, o_.pipeline.order} {
     context_.ceilings = nullptr;
-    if (selection_.has("sequence_parallel"))
-      throw usage_error("[sequence-parallel] expected no pipeline: its stages keep whole tokens");
-    if (selection_.number("zero").value_or(1) > 1)
-      throw usage_error(
-          "[zero] expected stage 0 or 1 in a pipeline, whose micro-batches all add to the gradients "
-          "of a stage, got {}",
-          *selection_.number("zero"));
   }
 
   void add(const Graph& forward) {
     std::vector<Graph> parts = cut(forward);
     for (Graph& each : parts) each = run(Stage::kForward, each, selection_);
-    if (o_.evaluates) add_evaluation(parts);
+    std::optional<Graph> evaluation;
+    if (o_.evaluates) evaluation = joined_evaluation(parts);
     for (Graph& each : parts) differentiate(each);
     const Graph whole = joined(parts, shape_);  // no copies exchange anything yet
     const SharedGradients shared =
         shared_gradients(whole, step_.load, trained_parameters(whole), o_.shard, tied_);
     StepGraph update = build_update(whole, context_.ops, o_, scaling(), shared);
-    StepGraph all{"accumulate", exchanged(whole)};  // after what reads the load: zero changes it
+    // After what reads the load: zero changes it.
+    if (evaluation) step_.evaluation = exchanged(*evaluation);
+    StepGraph all{"accumulate", exchanged(whole)};
     all.micro_batches = o_.micro_batches;
     update.graph = finished(update.graph);
     if (o_.separates_update) step_.discard = finished(build_discard(whole, context_.ops));
@@ -129,10 +126,10 @@ class PipelineBuilder {
                selection_);
   }
 
-  void add_evaluation(std::span<const Graph> parts) {
+  Graph joined_evaluation(std::span<const Graph> parts) {
     passes::PipelineShape shape = shape_;
     shape.micro_batches = 1, shape.trains = false;
-    step_.evaluation = exchanged(joined(parts, shape));
+    return joined(parts, shape);
   }
 
   const StepOptions& o_;

@@ -46,6 +46,10 @@ std::vector<LayoutOptions> layouts() {
       {"Pipeline", 1, pipeline(4, "1f1b")},
       {"ZeroBubble", 1, pipeline(4, "zero-bubble")},
       {"DataPipeline", 1, pipeline(2, "1f1b", {"--data-parallel", "2", "--zero", "1"})},
+      {"Zero2Pipeline", 1, pipeline(2, "zero-bubble", {"--data-parallel", "2", "--zero", "2"})},
+      {"Zero3Pipeline", 1, pipeline(2, "1f1b", {"--data-parallel", "2", "--zero", "3"})},
+      {"SequencePipeline", 1,
+       pipeline(4, "1f1b", {"--tensor-parallel", "2", "--sequence-parallel"})},
       {"TensorPipeline", 1, pipeline(4, "zero-bubble", {"--tensor-parallel", "2"})},
       {"DataTensorPipeline", 1,
        pipeline(2, "1f1b", {"--data-parallel", "2", "--tensor-parallel", "2"})}};

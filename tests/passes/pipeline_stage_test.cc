@@ -25,8 +25,10 @@ train::TrainingStep step_of(int64_t stage,
                             const train::PipelineOptions& pipeline = {},
                             bool tied = false,
                             std::string_view switches = "",
-                            int64_t micro_batches = 4) {
+                            int64_t micro_batches = 4,
+                            const train::RankShare& share = {}) {
   train::StepOptions options;
+  options.shard = share;
   options.batch_size = 2;
   options.sequence = 4;
   options.micro_batches = micro_batches;
@@ -90,6 +92,79 @@ TEST(PipelineStage, EveryScheduleSendsWhatTheOtherReceives) {
       }
 }
 
+// The ranks of a stage and of its copies, in each schedule, with a table on two stages and without.
+TEST(PipelineStage, StagesOfSeveralRanksMatch) {
+  using enum PipelineOrder;
+  struct Case {
+    plan::RankLayout layout;
+    const char* switches;
+  };
+  for (const Case& each :
+       {Case{{.tensor = 2, .pipeline = 2}, "+train_tensor_parallel=2,+sequence_parallel"},
+        Case{{.data = 2, .pipeline = 2}, "+zero=2"}, Case{{.data = 2, .pipeline = 2}, "+zero=3"},
+        Case{{2, 2, 2}, "+zero=3,+train_tensor_parallel=2,+sequence_parallel,+autocast_bf16"}})
+    for (const train::PipelineOptions& pipeline :
+         {train::PipelineOptions{kInterleaved, 2}, train::PipelineOptions{kZeroBubble, 1}}) {
+      std::vector<std::string> texts;
+      for (int64_t rank = 0; rank < each.layout.ranks(); ++rank)
+        texts.push_back(
+            collectives_of(step_of(each.layout.stage(rank), 2, pipeline, true, each.switches, 4,
+                                   {.rank = each.layout.data_rank(rank),
+                                    .ranks = each.layout.data,
+                                    .tensor_rank = each.layout.tensor_rank(rank),
+                                    .tensor_ranks = each.layout.tensor})));
+      EXPECT_EQ(plan::first_mismatch(texts, each.layout), "") << each.switches;
+    }
+}
+
+TEST(PipelineStage, SendsTheTokensOfTheRank) {
+  const train::TrainingStep step =
+      step_of(0, 2, {}, false, "+train_tensor_parallel=2,+sequence_parallel", 4,
+              {.tensor_rank = 1, .tensor_ranks = 2});
+  int sends = 0;
+  for (const Node& node : step.graphs[0].graph.nodes)
+    if (node.op->name == "send") {
+      EXPECT_EQ(step.graphs[0].graph.shape(node.inputs[0]), (Shape{2 * 4 / 2, 16}));
+      ++sends;
+    }
+  EXPECT_EQ(sends, 4);
+}
+
+train::TrainingStep zero_step(int64_t zero, int64_t stage = 0) {
+  return step_of(stage, 2, {}, true, fmt::format("+zero={}", zero), 4, {.rank = 1, .ranks = 2});
+}
+
+// Each micro-batch adds its part of the gradients to sums of half the size.
+TEST(PipelineStage, AddsUpPartsOfGradients) {
+  const auto bytes_of_sums = [](const Graph& graph) {
+    int64_t bytes = 0;
+    for (const Value& each : graph.values)
+      if (each.storage == Storage::kState && each.producer == kNoNode &&
+          each.name.find(".gradient") != std::string::npos)
+        bytes += storage_bytes(each.type.dtype, each.type.shape.elements());
+    return bytes;
+  };
+  for (const int64_t stage : {0, 1}) {
+    const train::TrainingStep whole = zero_step(1, stage), parts = zero_step(2, stage);
+    for (const size_t graph : {size_t{0}, size_t{1}})
+      EXPECT_EQ(2 * bytes_of_sums(parts.graphs[graph].graph),
+                bytes_of_sums(whole.graphs[graph].graph));
+    EXPECT_EQ(count(whole.graphs[0].graph, "reduce_scatter"), 0);
+    EXPECT_EQ(count(parts.graphs[0].graph, "reduce_scatter"), 4);
+    EXPECT_EQ(count(parts.graphs[1].graph, "reduce_scatter"), 0);
+  }
+}
+
+// A layer's parameters are gathered for each of its passes, and are free between them.
+TEST(PipelineStage, GathersParametersForEachPass) {
+  const Graph kept = zero_step(2).graphs[0].graph, freed = zero_step(3).graphs[0].graph;
+  EXPECT_GE(count(freed, "all_gather"), 4 * count(kept, "all_gather"));
+  const auto arena = [](const Graph& graph) {
+    return plan::plan(graph, target()).memory.arena_bytes;
+  };
+  EXPECT_LT(arena(freed), arena(kept));
+}
+
 // The gradients of weights come after the gradient that the stage before waits for.
 TEST(PipelineStage, PutsOffGradientsOfWeights) {
   const auto before_first_send = [](PipelineOrder order) {
@@ -141,11 +216,7 @@ TEST(PipelineStage, StagesShareTheModelsWork) {
   EXPECT_EQ(flops - repeated, 4 * cost::model_totals(whole.graphs[0].graph).step().flops);
 }
 
-TEST(PipelineStage, RefusesWhatItDoesNotRunWith) {
-  EXPECT_THROW(step_of(0, 5), Error);
-  EXPECT_THROW(step_of(0, 2, {}, false, "+zero=2"), Error);
-  EXPECT_THROW(step_of(0, 2, {}, false, "+train_tensor_parallel=2,+sequence_parallel"), Error);
-}
+TEST(PipelineStage, RefusesMoreStagesThanLayers) { EXPECT_THROW(step_of(0, 5), Error); }
 
 }  // namespace
 }  // namespace ridge::passes
