@@ -4,6 +4,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
 #include "base/printable.h"
 #include "base/units.h"
 #include "report/json_text.h"
@@ -13,16 +17,34 @@ namespace {
 
 std::string flops(double count) { return format_count(count) + "FLOP"; }
 
+// Calls that look the same to a reader, such as those of the layers, are one line.
+std::vector<record::PlannedCollective> lines_of(const record::RankPlan& plan) {
+  const auto line = [](const record::PlannedCollective& each) {
+    return std::tie(each.op, each.group, each.ranks, each.graph, each.bytes, each.sent_bytes);
+  };
+  std::vector<record::PlannedCollective> lines;
+  for (const record::PlannedCollective& each : plan.collectives) {
+    const auto found =
+        std::ranges::find_if(lines, [&](const auto& known) { return line(known) == line(each); });
+    if (found == lines.end())
+      lines.push_back(each);
+    else
+      found->repeat += each.repeat;
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string rank_plan_text(const record::RankPlan& plan, const TerminalOptions& terminal) {
-  Table table("<collective | of | graph ?3 | tensors ?4 | bytes | sent by each rank ?1 | time ?2");
-  for (const record::PlannedCollective& each : plan.collectives)
-    table.add({each.op, fmt::format("{} ranks, {}", each.ranks, each.group),
-               each.repeat > 1 ? fmt::format("{} x{}", each.graph, each.repeat) : each.graph,
-               format_integer(each.tensors), format_bytes(each.bytes),
-               format_bytes(each.sent_bytes),
-               each.predicted_ns > 0 ? format_ns(each.predicted_ns) : "-"});
+  Table table(
+      "<collective | of | graph ?3 | calls | bytes of each | sent by each rank ?1 | time ?2");
+  for (const record::PlannedCollective& each : lines_of(plan)) {
+    const double ns = static_cast<double>(each.repeat) * each.predicted_ns;
+    table.add({each.op, fmt::format("{} ranks, {}", each.ranks, each.group), each.graph,
+               format_integer(each.repeat), format_bytes(each.bytes),
+               format_bytes(each.repeat * each.sent_bytes), ns > 0 ? format_ns(ns) : "-"});
+  }
   const double repeated = plan.repeated_flops();
   const std::string built =
       fmt::format("{}: the graphs of {} ranks were built one by one; their collectives match.\n",
