@@ -137,6 +137,8 @@ struct SkinnyGemmOp {
           SkinnyGemmSample{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
           SkinnyGemmSample{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
           SkinnyGemmSample{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"},
+          SkinnyGemmSample{"long_residual", 2, 4128, 40, false, false, true, "", ""},
+          SkinnyGemmSample{"long_norm", 1, 2208, 33, true, false, false, "", "f32"},
           SkinnyGemmSample{"tens_swiglu", 20, 264, 400, false, false, false, "silu", ""},
           SkinnyGemmSample{"tens_geglu", 50, 520, 144, false, false, false, "gelu_tanh", "f32"}}) {
       CaseInput x = fixed(bf16({r.tokens, r.in})), norm = fixed(f32({r.in}));

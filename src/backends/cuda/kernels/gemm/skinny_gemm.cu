@@ -10,15 +10,20 @@ namespace ridge::backends::cuda {
 namespace skinny_gemm {
 namespace {
 
-constexpr int kHeld = 2;   // vectors of a row per thread
-constexpr int kBatch = 4;  // chunks in flight at a time, double-buffered
+constexpr int kHeld = 2;  // vectors of a row per thread
 
+// The chunks that a warp has in flight at a time, double-buffered. A block alone on its
+// multiprocessor needs twice as many as two that share one: a weight [2048,8192] in 10.1 us instead
+// of 13.1 (docs/runs/2026-12-01-lone-blocks-h200.md).
+constexpr int kShared = 4, kAlone = 8;
+
+template <int kBatch>
 struct Fragments {
   uint4 upper[kBatch], lower[kBatch];  // rows 0-7 and 8-15 of the tile
 };
 
 // A warp's part of the work: tiles of rows, and every kSplit-th chunk of each row.
-template <int kSplit>
+template <int kSplit, int kBatch>
 struct WarpShare {
   static constexpr int kGroups = kWarps / kSplit;  // tiles per block at a time
   int64_t tiles, chunks, batches, rounds;
@@ -42,12 +47,12 @@ struct WarpShare {
   }
 };
 
-template <int kSplit>
+template <int kSplit, int kBatch>
 __device__ __forceinline__ void fetch(const SkinnyGemm& p,
-                                      const WarpShare<kSplit>& share,
+                                      const WarpShare<kSplit, kBatch>& share,
                                       int64_t round,
                                       int64_t batch,
-                                      Fragments& f) {
+                                      Fragments<kBatch>& f) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 8;
   const TileRows rows = rows_of_tile(p, share.tile(round));
   const uint16_t* upper = p.weight[rows.has_upper ? rows.upper : 0] + column;
@@ -63,8 +68,9 @@ __device__ __forceinline__ void fetch(const SkinnyGemm& p,
 
 // Prefetches the data after the first batch of the first tile, if the whole weight fits easily into
 // the last-level cache.
-template <int kSplit>
-__device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const WarpShare<kSplit>& share) {
+template <int kSplit, int kBatch>
+__device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p,
+                                              const WarpShare<kSplit, kBatch>& share) {
   constexpr int64_t kMostElements = int64_t{8} << 20;
   if (share.batches < 2 || p.weight_rows * p.in > kMostElements) return;
   const int column = static_cast<int>(threadIdx.x) % 4 * 8;
@@ -82,14 +88,14 @@ __device__ __forceinline__ void prefetch_tile(const SkinnyGemm& p, const WarpSha
 // Mapping: kSplit warps share a tile of 16 rows of the weight and each sum a part of its columns;
 // blocks iterate over the tiles. The first weights are loaded before the previous kernel ends, if
 // no earlier kernel writes them. Bound: memory, the weight once; latency for small weights.
-template <int kSplit, bool kNorms>
-__global__ void __launch_bounds__(kThreads, 2)
+template <int kSplit, bool kNorms, int kBatch>
+__global__ void __launch_bounds__(kThreads, kBatch == kAlone ? 1 : 2)
     skinny_gemm_kernel(const __grid_constant__ SkinnyGemm p) {
   extern __shared__ uint4 shared[];
   __shared__ Squares squares;
   __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
-  const WarpShare<kSplit> share(p);
-  Fragments next;
+  const WarpShare<kSplit, kBatch> share(p);
+  Fragments<kBatch> next;
   let_next_start();
   if (!p.is_ready_early) wait_for_grids();
   if (share.rounds > 0) {
@@ -114,7 +120,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   for (int64_t round = 0; round < share.rounds; ++round) {
     float c[4] = {};
     for (int64_t batch = 0; batch < share.batches; ++batch) {
-      const Fragments now = next;
+      const Fragments<kBatch> now = next;
       uint4 b[kBatch];
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
@@ -154,9 +160,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-template <int kSplit, bool kNorms>
+constexpr int64_t kMultiprocessors = 132;
+
+template <int kSplit, bool kNorms, int kBatch = kShared>
 cudaError_t launch_form(const SkinnyGemm& call, cudaStream_t stream) {
-  constexpr int64_t kResident = 264;  // two blocks for each of 132 multiprocessors
+  constexpr int64_t kResident = kMultiprocessors * (kBatch == kAlone ? 1 : 2);
   constexpr int kGroups = kWarps / kSplit;
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
   // All blocks have as many tiles, or one less: the last ones would leave most of the memory's rate
@@ -167,19 +175,21 @@ cudaError_t launch_form(const SkinnyGemm& call, cudaStream_t stream) {
   const int64_t bytes =
       kNorms ? call.tokens * shared_stride(call.in) * static_cast<int64_t>(sizeof(uint16_t)) : 0;
   const cudaError_t status =
-      cudaFuncSetAttribute(skinny_gemm_kernel<kSplit, kNorms>,
+      cudaFuncSetAttribute(skinny_gemm_kernel<kSplit, kNorms, kBatch>,
                            cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
   if (status != cudaSuccess) return status;
-  return launch_early(skinny_gemm_kernel<kSplit, kNorms>, dim3(static_cast<unsigned>(blocks)),
-                      kThreads, bytes, stream, call);
+  return launch_early(skinny_gemm_kernel<kSplit, kNorms, kBatch>,
+                      dim3(static_cast<unsigned>(blocks)), kThreads, bytes, stream, call);
 }
 
 template <bool kNorms>
 cudaError_t launch_split(const SkinnyGemm& call, cudaStream_t stream) {
   // As few warps per tile as keep 16 warps of each multiprocessor busy; for long rows all warps, so
   // that tiles end together.
-  constexpr int64_t kWanted = 132 * 16, kLongRow = 2048;
+  constexpr int64_t kWanted = kMultiprocessors * 16, kLongRow = 2048;
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
+  if (call.in >= kLongRow && tiles <= kMultiprocessors)
+    return launch_form<8, kNorms, kAlone>(call, stream);
   if (call.in >= kLongRow || tiles * 4 < kWanted) return launch_form<8, kNorms>(call, stream);
   if (tiles * 2 < kWanted) return launch_form<4, kNorms>(call, stream);
   if (tiles < kWanted) return launch_form<2, kNorms>(call, stream);
