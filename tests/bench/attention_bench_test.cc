@@ -11,7 +11,7 @@ namespace ridge::bench {
 namespace {
 
 record::BenchRecord planned(int64_t memory_bytes, AttentionBenchOptions options = {}) {
-  options.lengths = "512,32768";
+  if (options.lengths.empty()) options.lengths = "512,32768";
   options.head_sizes = "128";
   options.dtypes = "bf16";
   options.forms = "standard,flash";
@@ -67,6 +67,107 @@ TEST(AttentionBench, ComparesTheFormsAtEachLength) {
       static_cast<double>(standard.owned_bytes) / static_cast<double>(flash.owned_bytes));
   ASSERT_FALSE(bench.notes.empty());
   EXPECT_NE(bench.notes.back().find(want), std::string::npos) << bench.notes.back() << want;
+}
+
+AttentionBenchOptions small_run() {
+  AttentionBenchOptions options;
+  options.lengths = "24,40";  // no powers of two, whose winners are kept
+  options.head_sizes = "64";
+  options.dtypes = "fp32";
+  options.heads = options.kv_heads = 2;
+  options.machine.device = "cpu";
+  return options;
+}
+
+record::BenchRecord measured(const AttentionBenchOptions& options, int64_t* lines = nullptr) {
+  TrialRunner trials({.budget_ns = 1e6, .make_backend = [](const passes::Selection&) {
+                        backends::cpu::CpuOptions one;
+                        one.threads = 1;
+                        return backends::cpu::make_cpu_backend(one);
+                      }});
+  trials.set_ceilings(cost::made_up_ceilings({{int64_t{1} << 30, 1e6, 1e6}}, 1e6));
+  return AttentionBench(options).run(trials, [&](int64_t points, const std::string&) {
+    if (lines != nullptr) *lines += points;
+  });
+}
+
+// Decodes have a paged form, too. The forms of a phase follow each other, each at all lengths.
+TEST(AttentionBench, MeasuresEachFormAtEachLength) {
+  AttentionBenchOptions options = small_run();
+  options.phases = "prefill,decode";
+  int64_t told = 0;
+  const record::BenchRecord bench = measured(options, &told);
+  ASSERT_EQ(bench.points.size(), 12u);
+  EXPECT_EQ(told, 12);
+  const std::vector<std::string> forms = {
+      "standard", "memory-efficient", "flash", "standard", "flash", "paged"};
+  for (size_t i = 0; i < bench.points.size(); ++i) {
+    const record::BenchPoint& point = bench.points[i];
+    EXPECT_EQ(point.refused, "");
+    EXPECT_TRUE(point.is_measured());
+    EXPECT_EQ(point.form, forms[i / 2]);
+    EXPECT_EQ(point.phase, i < 6 ? "prefill" : "decode");
+    EXPECT_EQ(point.extents[0], std::pair(std::string("t"), int64_t{i % 2 == 0 ? 24 : 40}));
+    EXPECT_EQ(point.dtype, "fp32");
+  }
+  // A decode reads the keys and values of each head once.
+  EXPECT_EQ(bench.points[9].work.macs, 2 * 2 * 40 * 64);
+  for (const char* phase : {"prefill", "decode"}) {
+    const auto winners = std::ranges::count_if(bench.notes, [&](const std::string& note) {
+      return note.starts_with(fmt::format("{}, fp32, head size 64: the fastest is ", phase));
+    });
+    EXPECT_EQ(winners, 1) << phase;
+  }
+}
+
+TEST(AttentionBench, RefusesWhatTakesMoreThanAnEighthOfTheBudget) {
+  AttentionBenchOptions options = small_run();
+  options.budget_s = 1e-9;
+  for (const record::BenchPoint& point : measured(options).points) {
+    EXPECT_EQ(point.refused.substr(0, 11), "would take ");
+    EXPECT_NE(point.refused.find(", and 1.00 ns of the budget are left"), std::string::npos)
+        << point.refused;
+    EXPECT_FALSE(point.is_measured());
+  }
+}
+
+// The winner changes with the length; a form alone wins nothing.
+TEST(AttentionBench, NamesTheFastestFromEachLength) {
+  AttentionBenchOptions options;
+  options.lengths = "512,1024";
+  const record::BenchRecord both = planned(0, options);
+  ASSERT_FALSE(both.notes.empty());
+  const record::BenchPoint &standard = both.points[0], &flash = both.points[2];
+  EXPECT_EQ(both.notes[0],
+            fmt::format("prefill, bf16, head size 128: the fastest is {} from 512.",
+                        standard.predicted_ns < flash.predicted_ns ? "standard" : "flash"));
+}
+
+TEST(AttentionBench, RefusesOptionsByTheirNames) {
+  const auto expect = [](void (*change)(AttentionBenchOptions&), const std::string& begin) {
+    AttentionBenchOptions options;
+    change(options);
+    try {
+      const AttentionBench bench(options);
+      ADD_FAILURE() << begin;
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with(begin)) << error.what();
+    }
+  };
+  expect([](auto& o) { o.budget_s = 0; }, "[budget] expected more than 0 and at most 86400");
+  expect([](auto& o) { o.budget_s = 86401; }, "[budget] expected more than 0 and at most 86400");
+  expect([](auto& o) { o.batch = 0; }, "[batch-size] expected 1 to 1048576, got 0");
+  expect([](auto& o) { o.heads = (1 << 20) + 1; }, "[heads] expected 1 to 1048576, got 1048577");
+  expect([](auto& o) { o.kv_heads = -1; }, "[kv-heads] expected 1 to 1048576, got -1");
+  expect([](auto& o) { o.phases = "prefill,train"; }, "[phase] expected some of prefill, decode");
+  expect([](auto& o) { o.dtypes = "tf32"; }, "[dtype] expected some of fp32, bf16, fp16");
+  expect([](auto& o) { o.forms = "flash,ring"; }, "[form] expected all or some of standard");
+  expect([](auto& o) { o.lengths = std::to_string(kLongestAttention + 1); },
+         "[seq-len] expected at most ");
+  AttentionBenchOptions most;
+  most.budget_s = 86400, most.batch = most.heads = most.kv_heads = 1 << 20;
+  most.lengths = std::to_string(kLongestAttention);
+  EXPECT_NO_THROW(AttentionBench{most});
 }
 
 // Four matrices of q, k, v and o, and seven passes over the scores, in two bytes an element.
