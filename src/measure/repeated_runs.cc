@@ -15,7 +15,8 @@ constexpr double kPatience = 3;     // times the budget that a measurement may t
 
 bool RepeatedRuns::run(const Repeats& repeats, const std::function<bool()>& is_stopped) {
   if (is_stopped()) return false;
-  instrumented(-1);  // warm-up
+  instrumented(-1);
+  if (instrument_ != nullptr) plain_ns();  // a device captures the graph in its second run
   const SamplingSchedule schedule =
       SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
   const double begin = now_ns();

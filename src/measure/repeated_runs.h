@@ -36,7 +36,7 @@ class RepeatedRuns {
   RepeatedRuns(backends::Backend& backend, RepeatedOperation operation)
       : instrument_(backend.instrument()), operation_(std::move(operation)) {}
 
-  // Runs a profiled warm-up, then plain and profiled runs. Returns false as soon as `is_stopped`,
+  // Runs a warm-up, then plain and profiled runs. Returns false as soon as `is_stopped`,
   // which is asked before each run and has one answer on all ranks, says so.
   bool run(const Repeats& repeats, const std::function<bool()>& is_stopped);
 
