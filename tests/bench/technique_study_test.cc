@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "bench/extents.h"
 #include "cost/made_up_ceilings.h"
@@ -131,6 +133,103 @@ TEST(UsualLengths, FitTheContext) {
   EXPECT_EQ(usual_lengths(2048), (std::vector<int64_t>{128, 512}));
   EXPECT_EQ(usual_lengths(256), (std::vector<int64_t>{128, 256}));
   EXPECT_EQ(usual_lengths(64), std::vector<int64_t>{64});
+}
+
+// --- On this machine. ---
+
+StudyChoice measured_choice() {
+  StudyChoice choice = some_choice();
+  choice.techniques = choose_techniques("eager,flash");
+  choice.batches = {2};
+  choice.budget_ns = 1e15;  // however slow the machine
+  return choice;
+}
+
+record::BenchRecord measured(const StudyChoice& choice) {
+  const models::ModelFile file = open_studied("tiny");
+  TrialRunner trials({.make_backend = [](const passes::Selection&) {
+    backends::cpu::CpuOptions one;
+    one.threads = 1;
+    return backends::cpu::make_cpu_backend(one);
+  }});
+  trials.set_ceilings(cost::made_up_ceilings({{int64_t{1} << 30, 10, 10}}, 100));
+  std::vector<std::string> switches;
+  TechniqueStudy study(file, choice, trials,
+                       [&](const passes::Selection&, const std::string& used) {
+                         switches.push_back(used);
+                         return record::Setting();
+                       });
+  std::vector<std::string> told;
+  record::BenchRecord made = study.run([&](int64_t points, const std::string& note) {
+    EXPECT_EQ(points, 2);
+    told.push_back(note);
+  });
+  EXPECT_EQ(told, (std::vector<std::string>{"eager 2 x 16", "flash 2 x 16"}));
+  EXPECT_EQ(switches.size(), 2u);
+  return made;
+}
+
+TEST(TechniqueStudy, TimesWhatTheBudgetAllows) {
+  const record::BenchRecord made = measured(measured_choice());
+  ASSERT_EQ(made.points.size(), 4u);
+  for (const record::BenchPoint& point : made.points) {
+    EXPECT_EQ(point.refused, "");
+    EXPECT_TRUE(point.is_measured());
+    EXPECT_GE(point.time.count, 3);
+    EXPECT_EQ(point.name, "tiny");
+  }
+  EXPECT_FALSE(made.points[1].speedup);
+  EXPECT_DOUBLE_EQ(*made.points[3].speedup,
+                   made.points[1].time.median / made.points[3].time.median);
+}
+
+TEST(TechniqueStudy, PredictsWhatTheBudgetDoesNotAllow) {
+  StudyChoice choice = measured_choice();
+  choice.budget_ns = 1;
+  for (const record::BenchPoint& point : measured(choice).points) {
+    EXPECT_TRUE(point.refused.starts_with("would take about ")) << point.refused;
+    EXPECT_TRUE(point.refused.ends_with(", and 1.00 ns of the budget are left")) << point.refused;
+    EXPECT_FALSE(point.lacks_memory);
+    EXPECT_GT(point.predicted_ns, 0);
+    EXPECT_FALSE(point.is_measured());
+  }
+}
+
+// Where another rank refuses a point, this one does, too.
+TEST(TechniqueStudy, FollowsTheOtherRanks) {
+  StudyChoice choice = measured_choice();
+  choice.any = [](bool) { return true; };
+  for (const record::BenchPoint& point : measured(choice).points) {
+    EXPECT_EQ(point.refused, "needs more memory than another rank has");
+    EXPECT_TRUE(point.lacks_memory);
+    EXPECT_EQ(point.predicted_ns, 0);
+  }
+}
+
+TEST(TechniqueStudy, HasPublishedTimesOfOneRankAlone) {
+  published_times() = {{"A, fast", "tiny", "eager", true, 16, 1, 5}};
+  for (const int64_t ranks : {1, 2}) {
+    StudyChoice choice = some_choice();
+    choice.ranks = ranks;
+    const record::BenchRecord made = studied(choice);
+    const auto has_note = [&](std::string_view begin) {
+      return std::ranges::any_of(made.notes,
+                                 [&](const std::string& note) { return note.starts_with(begin); });
+    };
+    EXPECT_EQ(made.points[1].published_ns.size(), ranks == 1 ? 1u : 0u);
+    EXPECT_TRUE(made.points[0].published_ns.empty());
+    EXPECT_EQ(has_note("Published times are of other machines"), ranks == 1);
+    EXPECT_EQ(has_note("2 ranks share the model (tensor parallel)."), ranks == 2);
+  }
+  published_times().clear();
+}
+
+// A file and a folder with weights are models, a configuration alone is a shape.
+TEST(TechniqueStudy, OpensAFileOrAShape) {
+  EXPECT_TRUE(open_studied(serve::data_folder() + "llama_fp32").has_weights());
+  EXPECT_FALSE(open_studied(serve::data_folder() + "llama_fp32/config.json").has_weights());
+  EXPECT_FALSE(open_studied("tiny").has_weights());
+  EXPECT_EQ(study_title(models::ModelFile::of_shape({}), "a/b.c/model.gguf"), "model");
 }
 
 }  // namespace
