@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "base/bf16.h"
+#include "base/error.h"
+#include "files/scratch.h"
 #include "ops/registry.h"
 #include "train/small_run.h"
 
@@ -65,6 +67,46 @@ TEST(OwnKernel, FindsTheRowsOfATable) {
   EXPECT_EQ(kernel_error(mine, *train::cpu_backend(1)), 0);
   EXPECT_EQ(outside, 0);
   EXPECT_GT(most, kRows / 2);
+}
+
+// The op's kernel and the person's own, of which the faster has a speed-up over the other.
+TEST(OwnKernel, IsTimedBesideTheOp) {
+  const auto backend = train::cpu_backend(1);
+  const OwnKernel mine = sum_in(DType::kBF16);
+  TrialSetting setting;
+  setting.selection = passes::Selection("baseline", "");
+  setting.budget_ns = 1e6;
+  const record::BenchRecord made = time_kernel(mine, setting, *backend, nullptr);
+  EXPECT_EQ(made.kind, "op");
+  EXPECT_EQ(made.name, "add");
+  EXPECT_EQ(made.dtype, "bf16");
+  EXPECT_EQ(made.formula, ops::table().at("add").formula);
+  ASSERT_EQ(made.points.size(), 2u);
+  EXPECT_EQ(made.points[0].form, "ridge");
+  EXPECT_EQ(made.points[1].form, "mine");
+  for (const record::BenchPoint& point : made.points) EXPECT_TRUE(point.is_measured());
+  EXPECT_FALSE(made.points[0].speedup);
+  EXPECT_DOUBLE_EQ(*made.points[1].speedup,
+                   made.points[0].time.median / made.points[1].time.median);
+  EXPECT_EQ(made.points[1].work.flops, 5 * 64);
+}
+
+TEST(OwnKernel, RefusesOpsThatUpdateAndOtherTypes) {
+  OwnKernel mine{"mine", &ops::table().at("zero"), {{DType::kF32, {7}}}, {}};
+  files::expect_error([&] { static_cast<void>(mine.outputs()); }, ExitCode::kUsage,
+                      "[mine] expected an op that updates nothing in place, got zero");
+  OwnKernel blocks{"mine",
+                   &ops::table().at("embedding"),
+                   {{DType::kQ8_0, {4, 32}}, {DType::kI32, {2}}},
+                   {{"dtype", std::string("f32")}}};
+  files::expect_error([&] { static_cast<void>(blocks.outputs()); }, ExitCode::kUsage,
+                      "[mine] expected f32, bf16, f16 or i32, got q8_0[4,32]");
+}
+
+TEST(OwnKernel, IsMeasuredByTheErrorsOfItsType) {
+  EXPECT_EQ(usual_error(DType::kBF16), 2e-2);
+  EXPECT_EQ(usual_error(DType::kF16), 2e-3);
+  EXPECT_EQ(usual_error(DType::kF32), 1e-4);
 }
 
 }  // namespace
