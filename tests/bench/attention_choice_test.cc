@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/own_cache.h"
 #include "files/scratch.h"
 #include "serve/real_model.h"
 
@@ -72,6 +73,23 @@ TEST(AttentionChoice, IsOneMoreSwitch) {
   EXPECT_EQ(switches("flash", "-fuse_rope"), "-fuse_rope,+flash_attention");
   EXPECT_EQ(switches("standard", ""), "-flash_attention");
   EXPECT_THROW(switches("fast", ""), Error);
+}
+
+// "auto" times both forms once and keeps the winner in the cache.
+TEST(AttentionChoice, MeasuresWhereItIsToChoose) {
+  const OwnCache cache;
+  models::ModelConfig config = models::preset("tiny").config;
+  serve::InferenceOptions options;
+  options.level.level = "compiled";
+  options.level.attention = "auto";
+  options.machine.device = "cpu";
+  const std::string first = with_attention(options, config, {.positions = 32}).level.switches;
+  EXPECT_TRUE(first == "+flash_attention" || first == "-flash_attention") << first;
+  const record::TunedChoices list =
+      backends::list_tuning(backends::tuned_file(backends::kAttentionTuning));
+  ASSERT_EQ(list.choices.size(), 1u);
+  EXPECT_EQ(list.choices[0].choice == "flash", first == "+flash_attention");
+  EXPECT_EQ(with_attention(options, config, {.positions = 32}).level.switches, first);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/made_up_ceilings.h"
 #include "serve/real_model.h"
 
 namespace ridge::bench {
@@ -69,6 +70,19 @@ TEST(AttentionTrial, KnowsWhereStandardRunsOut) {
   record::AttentionReach reach = standard_reach({1, 64, 1}, kMemory, serve::cpu_backend());
   EXPECT_LE(planned(64, reach.sequence).standard.owned_bytes, kMemory);
   EXPECT_GT(planned(64, reach.sequence + 1).standard.owned_bytes, kMemory);
+}
+
+// What does not run says why: memory first, then time.
+TEST(AttentionTrial, SkipsWhatTheLimitsForbid) {
+  const cost::Ceilings slow = cost::made_up_ceilings({{1 << 30, 1e-3, 1e-3}}, 1e-3);
+  const auto skipped = [&](const AttentionLimits& limits) {
+    return try_attention({1, 64, 32}, limits, serve::cpu_backend(), &slow).flash.skipped;
+  };
+  EXPECT_EQ(skipped({kAll, 0, 1}), "");
+  EXPECT_EQ(skipped({1000, 0, 1}).substr(0, 6), "needs ");
+  EXPECT_TRUE(skipped({1000, 0, 1}).ends_with(", limit 1000 B"));
+  EXPECT_EQ(skipped({kAll, 1, 1}).substr(0, 11), "would take ");
+  EXPECT_EQ(skipped({kAll, 1e18, 1}), "");
 }
 
 }  // namespace

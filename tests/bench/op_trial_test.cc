@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "bench/op_shapes.h"
 #include "bench/trial_profile.h"
 #include "cost/made_up_ceilings.h"
@@ -239,6 +241,40 @@ TEST(OpTrial, RefusesMoreMemoryThanThereIs) {
   EXPECT_NE(point.refused.find("needs 12.0 MiB of memory, 1.00 MiB are left"), std::string::npos)
       << point.refused;
   EXPECT_FALSE(point.is_measured());
+}
+
+// A point's form stands as the level and its phase as the task; a module has its sizes, too.
+TEST(TrialProfile, SetsARunByItsPoint) {
+  const auto setting = [](const char* kind, const char* phase, const char* form,
+                          const record::Extents& extents) {
+    record::BenchRecord bench;
+    bench.kind = kind;
+    bench.name = "mlp of a model";
+    bench.points.resize(2);
+    bench.points[0].name = "has no profile";
+    record::BenchPoint& point = bench.points[1];
+    point.name = "op";
+    point.phase = phase, point.form = form, point.extents = extents;
+    point.dtype = "bf16";
+    point.profile = std::make_shared<record::RunRecord>();
+    const record::LabRecord lab = profile_lab({}, bench, {});
+    EXPECT_EQ(lab.runs.size(), 1u);
+    EXPECT_EQ(lab.detailed, std::vector<size_t>{0});
+    return lab.runs.at(0).setting;
+  };
+  const record::Setting plain = setting("op", "", "", {});
+  EXPECT_EQ(plain.task, "forward");
+  EXPECT_EQ(plain.level, "baseline");
+  EXPECT_EQ(plain.dtype, "bf16");
+  EXPECT_EQ(setting("op", "forward+backward", "native", {{"n", 2}}).task, "train");
+  EXPECT_EQ(setting("op", "forward+backward", "native", {{"n", 2}}).level, "native");
+  EXPECT_EQ(setting("attention", "prefill and backward", "flash", {{"t", 2}}).task, "train");
+  const record::Setting decode = setting("module", "decode", "fused", {{"b", 3}, {"c", 16}});
+  EXPECT_EQ(decode.task, "decode");
+  EXPECT_EQ(decode.model, "mlp of a model");
+  EXPECT_EQ(decode.batch_size, 3);
+  EXPECT_EQ(decode.sequence, 16);
+  EXPECT_EQ(setting("module", "prefill", "fused", {{"b", 3}, {"t", 8}}).sequence, 8);
 }
 
 }  // namespace
