@@ -94,7 +94,7 @@ std::vector<cost::LinkCurves> known_links(const cost::Machine& machine, const Ce
   try {
     return cost::link_curves_from_json(files::read_small_file(path, kLargestFile), path.string());
   } catch (const Error& unusable) {
-    note(fmt::format("warning: {}; `ridge machine --ranks` measures the links again",
+    note(fmt::format("warning: {}; `ridge machine --links` measures the links again",
                      terminal_safe(unusable.what(), kLongestMessage)));
     return {};
   }

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/own_cache.h"
+#include "files/own_cache.h"
 #include "files/scratch.h"
 #include "serve/real_model.h"
 
@@ -77,7 +77,7 @@ TEST(AttentionChoice, IsOneMoreSwitch) {
 
 // "auto" times both forms once and keeps the winner in the cache.
 TEST(AttentionChoice, MeasuresWhereItIsToChoose) {
-  const OwnCache cache;
+  const files::OwnCache cache;
   models::ModelConfig config = models::preset("tiny").config;
   serve::InferenceOptions options;
   options.level.level = "compiled";

@@ -72,7 +72,7 @@ TEST(AttentionTrial, KnowsWhereStandardRunsOut) {
   EXPECT_GT(planned(64, reach.sequence + 1).standard.owned_bytes, kMemory);
 }
 
-// What does not run says why: memory first, then time.
+// A form that does not run says why: memory first, then time.
 TEST(AttentionTrial, SkipsWhatTheLimitsForbid) {
   const cost::Ceilings slow = cost::made_up_ceilings({{1 << 30, 1e-3, 1e-3}}, 1e-3);
   const auto skipped = [&](const AttentionLimits& limits) {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "bench/own_cache.h"
 #include "cost/made_up_ceilings.h"
+#include "files/own_cache.h"
 #include "serve/real_model.h"
 
 namespace ridge::bench {
@@ -114,7 +114,7 @@ class WholeModelBench : public testing::Test {
   std::vector<std::string> notes_;
 
  private:
-  OwnCache cache_;
+  files::OwnCache cache_;
 };
 
 TEST_F(WholeModelBench, DescribesTheModelAndEachTrial) {

@@ -259,6 +259,10 @@ TEST(OpCaseBench, HasTheCasesOfEachSource) {
   EXPECT_EQ(quantized[own + 1], "q4_0 1 tokens i16");
   EXPECT_EQ(quantized[own + 2], "q4_0 512 tokens f32");
   EXPECT_EQ(quantized.back(), "bf16 512 tokens f32");
+  const Case last = OpCaseBench("quantized_matmul", {}).cases(runner).back();
+  ASSERT_EQ(last.inputs.size(), 3u);
+  EXPECT_EQ(last.inputs[0].type, (Type{DType::kF32, {512, 1024}}));
+  for (size_t i : {1, 2}) EXPECT_EQ(last.inputs[i].type, (Type{DType::kBF16, {8192, 1024}}));
   EXPECT_EQ(names("softmax_cross_entropy").back(), "tiny");
 }
 

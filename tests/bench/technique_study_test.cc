@@ -82,6 +82,10 @@ TEST(TechniqueStudy, SaysWhatPagingSaves) {
   ASSERT_EQ(made.notes.size(), 3u);
   EXPECT_NE(made.notes[2].find("2 sequences of 16 keys"), std::string::npos) << made.notes[2];
   EXPECT_NE(made.notes[2].find(want), std::string::npos) << made.notes[2];
+  choice.techniques = choose_techniques("flash,paged");
+  EXPECT_EQ(studied(choice).notes.size(), 4u) << "one of the techniques has pages";
+  choice.techniques = choose_techniques("flash");
+  EXPECT_EQ(studied(choice).notes.size(), 2u);
 }
 
 TEST(TechniqueStudy, RefusesWhatTheSheetCannotHold) {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "bench/own_cache.h"
 #include "cost/made_up_ceilings.h"
+#include "files/own_cache.h"
 
 namespace ridge::bench {
 namespace {
@@ -89,7 +89,7 @@ class KeptCeilings : public testing::Test {
   std::filesystem::path kept() const { return measure::ceilings_path(gemms_of(1).machine); }
 
  private:
-  OwnCache cache_;
+  files::OwnCache cache_;
 };
 
 TEST_F(KeptCeilings, AreThoseThatWereMeasuredAgain) {
@@ -145,7 +145,7 @@ class ListenedLab : public testing::Test {
   std::vector<int64_t> totals_;
 
  private:
-  OwnCache cache_;
+  files::OwnCache cache_;
 };
 
 TEST_F(ListenedLab, RunsEachLevelAtEachSize) {

@@ -2,7 +2,10 @@
 // Plans of inference by batch and length, and what fits.
 #include "planning/plans.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "base/error.h"
 #include "files/scratch.h"
@@ -118,6 +121,43 @@ TEST(InferencePlan, RefusesWhatNoSessionCanHave) {
   EXPECT_THROW(plan(small_model(), "h200", {0}, {16}), Error);
   EXPECT_THROW(plan(small_model(), "h200", {5000}, {16}), Error);
   EXPECT_THROW(plan(small_model(), "h200", {1}, {100'000'000}), Error);
+}
+
+// Three lengths that the context allows, of which the context may be the last.
+TEST(InferencePlan, HasUsualBatchesAndLengths) {
+  const auto lengths = [](int64_t context) {
+    models::ModelConfig config = small_model().config();
+    config.context = context;
+    const record::InferencePlan got = plan(models::ModelFile::of_shape(config), "h200", {}, {});
+    std::vector<int64_t> planned;
+    for (size_t i = 0; i < got.plans.size(); ++i) {
+      const record::Setting& setting = got.plans[i].records.prefill.setting;
+      EXPECT_EQ(setting.batch_size, (std::array{1, 8, 32})[i % 3]);
+      if (i % 3 == 0) planned.push_back(setting.sequence);
+      EXPECT_EQ(setting.sequence, planned.back());
+    }
+    EXPECT_EQ(got.plans.size(), 3 * planned.size());
+    return planned;
+  };
+  using Lengths = std::vector<int64_t>;
+  EXPECT_EQ(lengths(128), (Lengths{128}));
+  EXPECT_EQ(lengths(129), (Lengths{128, 129}));
+  EXPECT_EQ(lengths(512), (Lengths{128, 512}));
+  EXPECT_EQ(lengths(2048), (Lengths{128, 512, 2048}));
+  EXPECT_EQ(lengths(2049), (Lengths{128, 512, 2048}));
+}
+
+TEST(InferencePlan, NamesTheLimitsOfASession) {
+  const int64_t context = small_model().config().context;
+  EXPECT_EQ(plan(small_model(), "h200", {1}, {context}).plans.size(), 1u);
+  files::expect_error(
+      [&] { plan(small_model(), "h200", {1}, {context + 1}); }, ExitCode::kUsage,
+      fmt::format("[seq-len] expected at most {} positions, the model's context, got {}", context,
+                  context + 1));
+  files::expect_error([] { plan(small_model(), "h200", {serve::kMostSlots + 1}, {16}); },
+                      ExitCode::kUsage,
+                      fmt::format("[batch-size] expected at most {} sequences, got {}",
+                                  serve::kMostSlots, serve::kMostSlots + 1));
 }
 
 // A GPU's cache has the type of activations, or eight bits next to bf16, and only CPUs have

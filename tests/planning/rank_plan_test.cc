@@ -6,6 +6,7 @@
 
 #include "backends/null/null_backend.h"
 #include "cost/hardware.h"
+#include "files/scratch.h"
 #include "models/llama_shape.h"
 #include "plan/collectives.h"
 #include "planning/stage_times.h"
@@ -189,6 +190,45 @@ TEST(RankPlan, WaitsAreThoseOfTheSchedule) {
 }
 
 TEST(RankPlan, RefusesRanksThatDoNotMakeWholeCopies) { EXPECT_THROW(shared_plan(6, 4), Error); }
+
+TEST(RankPlan, NamesTheRanksThatShareAModel) {
+  files::expect_error([] { shared_plan(6, 4); }, ExitCode::kUsage,
+                      "[ranks] expected a multiple of the 4 that share a model, got 6");
+}
+
+TEST(RankPlan, ListsACollectiveByItsTensors) {
+  plan::Collective collective;
+  collective.graph = "step", collective.op = "all_reduce", collective.scope = "loss";
+  collective.phase = "backward", collective.group = "data", collective.ranks = 4;
+  collective.tensors = {{DType::kF32, Shape{3, 5}}, {DType::kBF16, Shape{7}}};
+  collective.sent_bytes = 200;
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h200"));
+  ceilings.links = {{"two", 2, 1, 1}, {"four", 4, 2, 30}};
+  const record::PlannedCollective made = planned_collective(collective, 6, &ceilings);
+  EXPECT_EQ(made.op, "all_reduce");
+  EXPECT_EQ(made.graph, "step");
+  EXPECT_EQ(made.scope, "loss");
+  EXPECT_EQ(made.phase, "backward");
+  EXPECT_EQ(made.group, "data");
+  EXPECT_EQ(made.ranks, 4);
+  EXPECT_EQ(made.tensors, 2);
+  EXPECT_EQ(made.bytes, 4 * 15 + 2 * 7);
+  EXPECT_EQ(made.sent_bytes, 200);
+  EXPECT_EQ(made.repeat, 6);
+  EXPECT_EQ(made.predicted_ns, 30 + 200 / 2) << "by the link of four";
+  EXPECT_EQ(planned_collective(collective, 6, nullptr).predicted_ns, 0);
+}
+
+TEST(RankPlan, TellsOfEachRank) {
+  std::vector<std::string> told;
+  const auto target = backends::null::make_null_target({});
+  plan_ranks(setup_of(3), 3, *target, nullptr,
+             [&](std::string_view search, std::string_view unit, const std::string& trial) {
+               told.push_back(fmt::format("{} {} {}", search, unit, trial));
+             });
+  EXPECT_EQ(told, (std::vector<std::string>{"ranks ranks rank 0", "ranks ranks rank 1",
+                                            "ranks ranks rank 2"}));
+}
 
 // A rank with another length, and one with another order of its passes.
 TEST(RankPlan, NamesTheFirstCollectiveThatDiffers) {

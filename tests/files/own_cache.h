@@ -8,7 +8,7 @@
 
 #include "files/scratch.h"
 
-namespace ridge::bench {
+namespace ridge::files {
 
 class OwnCache {
  public:
@@ -22,8 +22,8 @@ class OwnCache {
 
  private:
   static constexpr const char* kName = "XDG_CACHE_HOME";
-  files::ScratchFolder folder_;
+  ScratchFolder folder_;
   std::optional<std::string> before_;
 };
 
-}  // namespace ridge::bench
+}  // namespace ridge::files
