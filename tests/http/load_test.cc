@@ -218,6 +218,34 @@ TEST(LoadReplies, ThatEndTooSoonOrFailAreErrors) {
   EXPECT_NE(refused.error.find("later"), std::string::npos) << refused.error;
 }
 
+TEST(LoadReplies, SayWhatTheServerSays) {
+  const auto error = [](const std::string& status, const std::string& body) {
+    return times_of_reply(status, body).error;
+  };
+  EXPECT_EQ(error("429 Too Many Requests", "{\"error\": {\"message\": \"later\"}}"),
+            "429 \"later\"");
+  EXPECT_EQ(error("500 Fault", "plain text"), "500 \"plain text\"");
+  for (const char* other : {"{\"error\": {\"message\": 7}}", "{\"error\": 7}", "[1]"})
+    EXPECT_EQ(error("500 Fault", other).substr(0, 4), "500 ");
+  EXPECT_EQ(error("200 OK", std::string(kPiece) + "data: {\"error\": {\"message\": \"lost\"}}\n\n"),
+            "200 \"lost\"")
+      << "what it said comes before its early end";
+}
+
+TEST(LoadReplies, AreReadPastWhatIsNoAnswer) {
+  const RequestTimes times = times_of_reply(
+      "200 OK",
+      "data: no JSON\n\ndata: 7\n\ndata: {\"choices\": 7}\n\ndata: {\"choices\": []}\n\n"
+      "data: {\"choices\": [{\"text\": \"\"}]}\n\ndata: {\"choices\": [{\"text\": 7}]}\n\n"
+      "data: {\"usage\": 7}\n\n"
+      "data: {\"usage\": {\"prompt_tokens\": \"7\", \"completion_tokens\": 1.5}}\n\n" +
+          std::string(kPiece) + kEnd);
+  EXPECT_EQ(times.error, "");
+  EXPECT_EQ(times.arrivals_ns.size(), 1u);
+  EXPECT_EQ(times.prompt_tokens, 0);
+  EXPECT_EQ(times.output_tokens, 1);
+}
+
 TEST(Lengths, AreDrawnByTheirLaw) {
   Random random(5);
   EXPECT_EQ(Lengths::parse("128", "tokens").draw(random), 128);

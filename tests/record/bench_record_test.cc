@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace ridge::record {
 namespace {
 
@@ -61,6 +63,132 @@ TEST(BenchRecord, SharesAreOfLimitsThatHold) {
   EXPECT_DOUBLE_EQ(*made.limit_share(), 0.25);
   made.limit_ns = 101;
   EXPECT_FALSE(made.limit_share());
+}
+
+TEST(BenchRecord, RatesAreOfTimesThatAreKnown) {
+  BenchPoint made = point(10, 100);
+  made.planned_bytes = 40, made.compulsory_bytes = 10;
+  EXPECT_DOUBLE_EQ(made.flops_per_s(), 20.0 / 100 * 1e9);
+  EXPECT_DOUBLE_EQ(made.bytes_per_s(), 40.0 / 100 * 1e9);
+  EXPECT_DOUBLE_EQ(made.planned_intensity(), 0.5);
+  EXPECT_DOUBLE_EQ(made.compulsory_intensity(), 2);
+  EXPECT_FALSE(made.prediction_error());
+  made.predicted_ns = 150;
+  EXPECT_DOUBLE_EQ(*made.prediction_error(), 0.5);
+  EXPECT_EQ(made.ns(), 100);
+  made.time = {};
+  EXPECT_EQ(made.ns(), 150);
+  EXPECT_FALSE(made.prediction_error());
+  made.limit_ns = 10;
+  EXPECT_FALSE(made.limit_share());
+  made.predicted_ns = 0;
+  EXPECT_EQ(made.flops_per_s(), 0);
+  EXPECT_EQ(made.bytes_per_s(), 0);
+}
+
+TEST(BenchRecord, IntensitiesWithoutFusionNeedBytes) {
+  BenchPoint made = point(10, 100);
+  EXPECT_FALSE(made.unfused_intensity());
+  made.unfused_bytes = 0;
+  EXPECT_FALSE(made.unfused_intensity());
+  made.unfused_bytes = 1;
+  EXPECT_DOUBLE_EQ(*made.unfused_intensity(), 20);
+  made.unfused_bytes = 80;
+  EXPECT_DOUBLE_EQ(*made.unfused_intensity(), 0.25);
+}
+
+TEST(BenchRecord, BoundsByMemoryNameTheLevel) {
+  BenchPoint made = point(10, 100);
+  EXPECT_EQ(made.bound_by(), cost::name(cost::Bound::kNone));
+  made.level = "L2";
+  made.bound = cost::Bound::kCompute;
+  EXPECT_EQ(made.bound_by(), "compute");
+  made.bound = cost::Bound::kMemory;
+  EXPECT_EQ(made.bound_by(), "L2");
+  made.level = "";
+  EXPECT_EQ(made.bound_by(), "memory");
+}
+
+TEST(BenchRecord, ExtentsAreFoundByTheirLetters) {
+  const Extents extents = {{"n", 4}, {"d", 64}};
+  EXPECT_EQ(str(extents), "n=4,d=64");
+  EXPECT_EQ(str({}), "");
+  EXPECT_EQ(*find(extents, "d"), 64);
+  EXPECT_EQ(find(extents, "m"), nullptr);
+}
+
+// Forms and phases have laws of their own; what has no size or no time has none.
+TEST(BenchRecord, LawsAreOfFormsAndPhases) {
+  std::vector<BenchPoint> points;
+  for (const char* phase : {"", "forward"})
+    for (const char* form : {"", "fused"})
+      for (const int64_t size : {1, 2, 4}) {
+        points.push_back(point(size, static_cast<double>(size) * 10, form));
+        points.back().phase = phase;
+      }
+  points.push_back(point(8, 0));
+  points.push_back(point(8, 1));
+  points.back().extents = {{"m", 8}};
+  const std::vector<BenchFit> fits = fit_laws(points, "n");
+  ASSERT_EQ(fits.size(), 4u);
+  const std::vector<std::string> names = {"", "forward", "fused", "fused, forward"};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(fits[i].form, names[i]);
+    EXPECT_EQ(fits[i].letter, "n");
+    EXPECT_EQ(fits[i].points, 3);
+    EXPECT_NEAR(fits[i].power, 1, 1e-9);
+  }
+  EXPECT_TRUE(fit_laws({point(1, 5), point(2, 5)}, "n").empty());
+}
+
+TEST(BenchRecord, LawsSayHowFarTheyAre) {
+  const double e = std::exp(1);
+  const std::vector<BenchFit> fits = fit_laws({point(1, 1), point(2, e), point(4, 1)}, "n");
+  ASSERT_EQ(fits.size(), 1u);
+  EXPECT_NEAR(fits[0].power, 0, 1e-9);
+  EXPECT_NEAR(fits[0].factor, std::exp(1.0 / 3), 1e-9);
+  EXPECT_NEAR(fits[0].residual, std::sqrt(2.0 / 9), 1e-9);
+}
+
+// A time per byte where there are no FLOPs; the last size has only the one before it.
+TEST(BenchRecord, CliffsAreAQuarterAboveTheirNeighbours) {
+  const auto bytes = [](int64_t size, double ns) {
+    BenchPoint made = point(size, ns, "copy");
+    made.work.flops = 0;
+    made.planned_bytes = size;
+    return made;
+  };
+  std::vector<BenchCliff> cliffs = find_cliffs({bytes(20, 20), bytes(40, 50)}, "n");
+  ASSERT_EQ(cliffs.size(), 1u);
+  EXPECT_EQ(cliffs[0].point, "copy: n=40");
+  EXPECT_DOUBLE_EQ(cliffs[0].ratio, 1.25);
+  EXPECT_EQ(cliffs[0].reason, "");
+  EXPECT_TRUE(find_cliffs({bytes(20, 20), bytes(40, 49.9)}, "n").empty());
+  EXPECT_TRUE(find_cliffs({bytes(20, 20), bytes(40, 80), bytes(60, 120)}, "n").empty());
+  BenchPoint empty = bytes(20, 20);
+  empty.planned_bytes = 0;
+  EXPECT_TRUE(find_cliffs({empty, bytes(40, 80)}, "n").empty());
+  cliffs = find_cliffs({bytes(16, 16), bytes(20, 40)}, "n");
+  EXPECT_EQ(cliffs.at(0).reason, "20 is 4 over a multiple of 16: the last tile is nearly empty");
+  cliffs = find_cliffs({bytes(16, 16), bytes(21, 42)}, "n");
+  EXPECT_EQ(cliffs.at(0).reason, "");
+}
+
+TEST(BenchRecord, RowsCollideFrom2048BytesOn) {
+  const auto reason = [](int64_t size, const char* dtype) {
+    BenchPoint before = point(size - 1, static_cast<double>(size)),
+               made = point(size, 4.0 * static_cast<double>(size));
+    made.dtype = dtype;
+    return find_cliffs({before, made}, "n").at(0).reason;
+  };
+  EXPECT_EQ(reason(512, "fp32"),
+            "rows of 2048 bytes, a power of two, collide in few sets of the caches");
+  EXPECT_EQ(reason(256, "fp32"), "");
+  EXPECT_EQ(reason(512, "bf16"), "");
+  for (const char* dtype : {"bf16", "fp16"})
+    EXPECT_EQ(reason(1024, dtype),
+              "rows of 2048 bytes, a power of two, collide in few sets of the caches");
+  EXPECT_EQ(reason(768, "fp32"), "");
 }
 
 }  // namespace

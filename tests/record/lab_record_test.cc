@@ -163,5 +163,47 @@ TEST(LaunchRate, IsThatOfAnyRun) {
   EXPECT_TRUE(lab.has_launch_rate());
 }
 
+// Ranks that share each copy of the model have their peaks together.
+TEST(Conventions, CountTheRanksThatShareAModel) {
+  LabRecord lab;
+  lab.runs = {run_of("train", 8, 64, 100)};
+  lab.ceilings.emplace();
+  lab.ceilings->products.resize(1);
+  lab.ceilings->products[0].peak_flops_per_ns = 100;
+  const auto rate = [&](const char* switches) {
+    lab.runs[0].setting.switches = switches;
+    return mfu_reference(lab, lab.runs[0].setting).per_ns;
+  };
+  EXPECT_EQ(rate(""), 100);
+  EXPECT_EQ(rate("-tune_gemm"), 100);
+  EXPECT_EQ(rate("+train_tensor_parallel=4"), 400);
+  EXPECT_EQ(rate("+train_tensor_parallel=2,+shard"), 200);
+  EXPECT_EQ(rate("+train_tensor_parallel=2,+train_tensor_parallel=8"), 800);
+  EXPECT_EQ(rate("+train_tensor_parallel="), 100);
+}
+
+TEST(DetailedRuns, AreThoseOfTheFirstSize) {
+  LabRecord lab;
+  lab.runs = {run_of("train", 8, 64, 1), run_of("train", 8, 64, 2), run_of("train", 4, 64, 3),
+              run_of("train", 8, 32, 4), run_of("train", 8, 64, 5)};
+  EXPECT_TRUE(detailed_at_first_point(lab).empty());
+  lab.detailed = {1, 2, 3, 4};
+  EXPECT_EQ(detailed_at_first_point(lab),
+            (std::vector<const RunRecord*>{&lab.runs[1], &lab.runs[4]}));
+}
+
+TEST(Losses, AgreeWithinTheirTolerance) {
+  RunRecord a = run_of("train", 8, 64, 1), b = a;
+  a.losses = {4, 3}, b.losses = {4, 3};
+  EXPECT_TRUE(losses_agree(a, b));
+  b.losses = {4, 5};
+  EXPECT_FALSE(losses_agree(a, b));
+}
+
+TEST(MbuReason, NeedsCeilings) {
+  const LabRecord lab;
+  EXPECT_EQ(mbu_reason(lab, run_of("decode", 8, 64, 1)), "");
+}
+
 }  // namespace
 }  // namespace ridge::record

@@ -213,5 +213,78 @@ TEST(OperationCategory, EveryOpAndEveryOperationOfPyTorchHasOne) {
   EXPECT_EQ(operation_category("made up"), OpCategory::kOther);
 }
 
+// Calls that are recorded without what they need.
+TEST(OperationCounts, AreNoneWithoutOperands) {
+  for (const char* name : {"aten::mm",
+                           "aten::addmm",
+                           "aten::linear",
+                           "aten::_fused_rms_norm",
+                           "aten::native_layer_norm_backward",
+                           "aten::_softmax",
+                           "aten::nll_loss_forward",
+                           "aten::nll_loss_backward",
+                           "aten::embedding",
+                           "aten::embedding_dense_backward",
+                           "aten::mul",
+                           "aten::eq",
+                           "aten::sum",
+                           "aten::copy_",
+                           "aten::cat",
+                           "aten::fill_",
+                           "aten::index_select",
+                           "aten::_fused_adamw_",
+                           "aten::convolution",
+                           "aten::convolution_backward",
+                           "aten::native_batch_norm",
+                           "aten::_adaptive_avg_pool2d",
+                           "aten::_embedding_bag",
+                           "aten::_grouped_mm",
+                           "aten::_cudnn_rnn",
+                           "aten::mkldnn_rnn_layer",
+                           "aten::_fft_r2c"})
+    EXPECT_FALSE(count(name, {})) << name;
+  const Argument x = {"float", {5, 8}}, ids = {"long int", {5}};
+  EXPECT_FALSE(count("aten::addmm", {x, x}));
+  EXPECT_FALSE(count("aten::native_layer_norm_backward", {x}));
+  EXPECT_FALSE(count("aten::nll_loss_forward", {x}));
+  EXPECT_FALSE(count("aten::nll_loss_backward", {x, x}));
+  EXPECT_FALSE(count("aten::embedding", {x}));
+  EXPECT_FALSE(count("aten::embedding", {{"float", {5, 8, 2}}, ids}));
+  EXPECT_FALSE(count("aten::embedding_dense_backward", {x}));
+  EXPECT_FALSE(count("aten::embedding_dense_backward", {{"float", json::array()}, ids}));
+  EXPECT_FALSE(count("aten::_embedding_bag", {x, ids}));
+  EXPECT_FALSE(count("aten::_embedding_bag", {{"float", {5, 8, 2}}, ids, ids}));
+  EXPECT_FALSE(count("aten::native_batch_norm", {{"float", {5}}}));
+}
+
+TEST(OperationCounts, AreNoneOfExtentsThatDoNotFit) {
+  const auto linear = [](const json& x, const json& weight) {
+    return count("aten::linear", {{"float", x}, {"float", weight}});
+  };
+  EXPECT_TRUE(linear({5, 7}, {11, 7}));
+  EXPECT_FALSE(linear({5, 7}, {11, 8}));
+  EXPECT_FALSE(linear({5, 7}, {11, 7, 1}));
+  EXPECT_FALSE(linear(json::array(), {11, 7}));
+  const auto grouped = [](const json& a, const json& b) {
+    return count("aten::_grouped_mm", {{"float", a}, {"float", b}});
+  };
+  EXPECT_TRUE(grouped({4, 8}, {2, 8, 6}));
+  EXPECT_FALSE(grouped({4, 8}, {2, 7, 6}));
+  EXPECT_EQ(grouped({4, 8}, {2, 6, 8})->work.macs, 4 * 8 * 6) << "a turned weight";
+  EXPECT_EQ(grouped({8, 4}, {8, 6})->work.macs, 4 * 8 * 6) << "rows whose groups cut the depth";
+  EXPECT_FALSE(grouped({8}, {8, 6}));
+  EXPECT_FALSE(grouped({4, 8}, {8}));
+  EXPECT_FALSE(grouped({1, 1, 4, 8}, {8, 6}));
+  EXPECT_FALSE(grouped({4, 8}, {1, 1, 8, 6}));
+  const auto pool = [](const json& x, const char* sizes) {
+    return count("aten::_adaptive_avg_pool2d", {{"float", x}, {"ScalarList", sizes}});
+  };
+  EXPECT_EQ(pool({2, 3, 8, 8}, "[2, 4]")->output, (Extents{2, 3, 2, 4}));
+  EXPECT_FALSE(pool({2, 3, 8, 8}, "[]"));
+  EXPECT_FALSE(pool({2, 3, 8, 8}, "[-1, 4]"));
+  EXPECT_FALSE(pool({8}, "[2, 4]"));
+  EXPECT_TRUE(pool({8, 8}, "[2, 4]"));
+}
+
 }  // namespace
 }  // namespace ridge::record

@@ -130,5 +130,89 @@ TEST(RankRing, ManyGroupsTakeLinearTime) {
   EXPECT_EQ(hang.collective.group, std::to_string(kMany - 1));
 }
 
+TEST(RankRing, SaysWhatEachRankEndedLast) {
+  std::vector<RankRing> rings = {ring(0, 5), ring(1, 0)};
+  const Hang hang = find_hang(rings);
+  EXPECT_EQ(hang.kind, Hang::Kind::kNone);
+  EXPECT_EQ(hang.str(),
+            "no rank waits in a collective; rank 0 (process 40 on a, runs) ended collective 4 5.5 "
+            "s ago: all_reduce of data_parallel (node 7 of step, 1.00 KiB), rank 1 (process 41 on "
+            "a, runs) has none yet");
+  EXPECT_EQ(find_hang({}).str(), "no rank waits in a collective; ");
+}
+
+TEST(RankRing, SaysThatARankHasNotArrivedInAny) {
+  std::vector<RankRing> rings = {ring(0, 1), ring(1, 0)};
+  wait(rings[0]);
+  const Hang hang = find_hang(rings);
+  EXPECT_EQ(hang.kind, Hang::Kind::kAbsent);
+  EXPECT_TRUE(hang.str().starts_with(
+      "rank 1 (process 41 on a, runs) has not arrived in any in collective 0 of group data: "))
+      << hang.str();
+  EXPECT_TRUE(hang.str().ends_with("; rank 0 has waited 10.0 s")) << hang.str();
+}
+
+TEST(RankRing, WaitsForTheFirstThatWaits) {
+  std::vector<RankRing> rings = {ring(0, 5, "data"), ring(1, 3, "tensor", 1)};
+  wait(rings[0]), wait(rings[1]);
+  EXPECT_EQ(find_hang(rings).collective.group, "tensor") << "it began at 2 s, the other at 4";
+  EXPECT_EQ(find_hang(rings).collective.number, 2);
+}
+
+// Both ranks in the same collective, then one in an earlier one.
+TEST(RankRing, NamesAllWhoFirstHadAValueThatIsNotFinite) {
+  std::vector<RankRing> rings = {ring(0, 5), ring(1, 5)};
+  EXPECT_EQ(find_hang(rings).not_finite, "");
+  rings[0].collectives[3].is_finite = rings[1].collectives[3].is_finite = false;
+  EXPECT_EQ(find_hang(rings).not_finite,
+            "rank 0, 1 was the first with a value that is not finite, in collective 3: all_reduce "
+            "of data_parallel (node 7 of step, 1.00 KiB)");
+  rings[1].collectives[2].is_finite = false;
+  EXPECT_TRUE(find_hang(rings).not_finite.starts_with("rank 1 was the first")) << "in 2";
+  EXPECT_NE(find_hang(rings).not_finite.find("in collective 2:"), std::string::npos);
+}
+
+TEST(RankRing, KindsHaveNames) {
+  EXPECT_EQ(name(Hang::Kind::kNone), "none");
+  EXPECT_EQ(name(Hang::Kind::kMismatch), "mismatch");
+  EXPECT_EQ(name(Hang::Kind::kAbsent), "absent");
+  EXPECT_EQ(name(Hang::Kind::kUnfinished), "unfinished");
+}
+
+TEST(RankRing, FilesHaveAllFields) {
+  files::ScratchFolder folder;
+  RankRing made = ring(1, 2);
+  wait(made);
+  made.collectives[0].is_finite = false;
+  made.collectives[1].node = -1;
+  made.error = "an error", made.state = "failed";
+  write_ring(folder.path(), made);
+  const RankRing read = read_rings(folder.path()).at(0);
+  EXPECT_EQ(read.job, "job");
+  EXPECT_EQ(read.rank, 1);
+  EXPECT_EQ(read.ranks, 2);
+  EXPECT_EQ(read.host, "a");
+  EXPECT_EQ(read.process, 41);
+  EXPECT_EQ(read.state, "failed");
+  EXPECT_EQ(read.error, "an error");
+  EXPECT_EQ(read.at_s, 10);
+  EXPECT_EQ(read.groups, made.groups);
+  ASSERT_EQ(read.collectives.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    const RingedCollective &own = read.collectives[i], &want = made.collectives[i];
+    EXPECT_EQ(own.str(), want.str());
+    EXPECT_EQ(own.number, want.number);
+    EXPECT_EQ(own.begin_s, want.begin_s);
+    EXPECT_EQ(own.end_s, want.end_s);
+    EXPECT_EQ(own.is_waiting(), i == 1);
+    EXPECT_EQ(own.is_finite, want.is_finite);
+  }
+  files::write_plain(folder / "rank-1.txt", "");
+  std::filesystem::remove(folder / "rank-1.json");
+  files::expect_error(
+      [&] { read_rings(folder.path()); }, ExitCode::kBadFile,
+      "[hang] expected rank-0.json and others in " + folder.path().string() + ", found none");
+}
+
 }  // namespace
 }  // namespace ridge::record

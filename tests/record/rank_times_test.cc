@@ -130,5 +130,107 @@ TEST(RankTimes, TheStepsOfARank) {
   EXPECT_EQ(made.collectives[1].end_ns, 4260);
 }
 
+// A collective of one rank is none; the others are of kinds, two of them of one group.
+TEST(RankTimes, CollectivesAreOfKinds) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  const auto attrs = [](const char* group, int64_t ranks) {
+    return Attrs{{"group", group}, {"ranks", ranks}};
+  };
+  const ValueId x = b.state("x", {DType::kF32, Shape{16}});
+  const ValueId alone = b.call("all_reduce", {x}, attrs("data", 1));
+  const ValueId more = b.call("all_gather", {alone}, attrs("data", 4));
+  const ValueId same = b.call("all_reduce", {x}, attrs("tensor", 2));
+  graph.outputs = {more, b.call("all_reduce", {same}, attrs("tensor", 2))};
+  plan::PlainTarget target;
+  std::vector<PredictedGraph> graphs;
+  graphs.push_back({cost::program_graph("step", graph, 2, target), {}});
+  graphs[0].predictions.resize(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    graphs[0].predictions[i].ns = 10.0 * static_cast<double>(i + 1);
+  InstrumentedStep step;
+  step.wall_ns = 100.6, step.index = 5;
+  // Three runs are recorded of a graph that runs twice.
+  for (int run = 0; run < 3; ++run) {
+    ProfiledRun& profiled = step.runs.emplace_back();
+    profiled.spans = {{0, 0, 10}, {1, 10, 30.4}, {2, 30, 35}, {3, 36, 38}};
+    profiled.called_ns = 1000 * run;
+  }
+  const RankSteps made =
+      rank_steps(graphs, std::vector<InstrumentedStep>{step}, 2, {}, [](double ns) { return ns; });
+  EXPECT_EQ(made.rank, 2);
+  EXPECT_EQ(made.steps, 1);
+  EXPECT_EQ(made.step_ns, 101);
+  ASSERT_EQ(made.kinds.size(), 3u);
+  EXPECT_EQ(made.kinds[0].op, "all_gather");
+  EXPECT_EQ(made.kinds[0].group, "data");
+  EXPECT_EQ(made.kinds[0].first_rank, 0);
+  EXPECT_EQ(made.kinds[0].ranks, 4);
+  EXPECT_EQ(made.kinds[0].bytes, 256) << "what it gathers";
+  EXPECT_EQ(made.kinds[0].predicted_ns, 20);
+  EXPECT_EQ(made.kinds[1], (CollectiveKind{"all_reduce", "tensor", 0, 2, 64, 64, 30}));
+  EXPECT_EQ(made.kinds[2], (CollectiveKind{"all_reduce", "tensor", 0, 2, 64, 64, 40}));
+  ASSERT_EQ(made.collectives.size(), 6u) << "of two runs";
+  EXPECT_EQ(made.collectives[0].kind, 0u);
+  EXPECT_EQ(made.collectives[0].end_ns - made.collectives[0].begin_ns, 20);
+  EXPECT_EQ(made.collectives[3].kind, 0u);
+  EXPECT_EQ(made.collectives[3].begin_ns, 1010);
+  EXPECT_EQ(made.communication_ns, 2 * (20 + 5 + 2));
+  EXPECT_EQ(made.overlapped_ns, 0) << "the one of one rank ends before";
+}
+
+TEST(RankTimes, IntervalsHaveTimeInCommon) {
+  using Intervals = std::vector<Interval>;
+  EXPECT_EQ(common_ns(Intervals{}, Intervals{{0, 10}}), 0);
+  EXPECT_EQ(common_ns(Intervals{{0, 10}}, Intervals{}), 0);
+  EXPECT_EQ(common_ns(Intervals{{0, 10}}, Intervals{{10, 20}}), 0);
+  EXPECT_EQ(common_ns(Intervals{{0, 11}}, Intervals{{10, 20}}), 1);
+  EXPECT_EQ(common_ns(Intervals{{5, 40}}, Intervals{{0, 10}, {10, 12}, {11, 15}, {30, 35}}), 15);
+  EXPECT_EQ(common_ns(Intervals{{5, 8}, {6, 9}}, Intervals{{0, 10}, {2, 3}}), 6);
+  EXPECT_EQ(common_ns(Intervals{{25, 32}}, Intervals{{0, 10}, {20, 30}, {31, 50}}), 6);
+}
+
+// A step of two runs: an addition beside two collectives.
+StepRecord timeline() {
+  StepRecord step;
+  for (const char* op : {"add", "all_reduce", "reduce_scatter"}) {
+    NodeRecord& node = step.nodes.emplace_back();
+    node.op = op;
+  }
+  step.graphs.push_back({"first", {0, -1, 1}});
+  step.graphs.push_back({"second", {2, 0}});
+  step.timeline.resize(2);
+  step.timeline[0].graph = 0, step.timeline[0].begin_ns = 100.4;
+  step.timeline[0].run.spans = {{0, 1, 5}, {2, 5, 9}};
+  step.timeline[1].graph = 1, step.timeline[1].begin_ns = 200;
+  step.timeline[1].run.spans = {{0, 0, 30}, {1, 30, 40.7}};
+  return step;
+}
+
+TEST(RankLanes, HaveASliceForEachKernel) {
+  const RankLane lane = rank_lane(timeline(), 3, 1'000'000);
+  EXPECT_EQ(lane.rank, 3);
+  EXPECT_EQ(lane.ops, (std::vector<std::string>{"add", "all_reduce", "reduce_scatter"}));
+  ASSERT_EQ(lane.slices.size(), 4u);
+  const std::vector<RankLane::Slice> want = {{0, 1'000'101, 1'000'105},
+                                             {1, 1'000'105, 1'000'109},
+                                             {2, 1'000'200, 1'000'230},
+                                             {0, 1'000'230, 1'000'241}};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(lane.slices[i].op, want[i].op) << i;
+    EXPECT_EQ(lane.slices[i].begin_ns, want[i].begin_ns) << i;
+    EXPECT_EQ(lane.slices[i].end_ns, want[i].end_ns) << i;
+  }
+}
+
+TEST(RankLanes, HaveAFirstExchange) {
+  StepRecord step = timeline();
+  EXPECT_EQ(first_exchange_ns(step), 109);
+  step.timeline[0].run.spans.pop_back();
+  EXPECT_EQ(first_exchange_ns(step), 230);
+  step.nodes[2].op = "an unknown op";
+  EXPECT_EQ(first_exchange_ns(step), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ridge::record

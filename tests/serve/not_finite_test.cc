@@ -139,5 +139,66 @@ TEST_F(NotFinite, AnEngineFailsOnlyThatRequest) {
   EXPECT_EQ(after.finished().text, fine.finished().text);
 }
 
+// All weights are finite, and products of them are not.
+TEST_F(NotFinite, SaysThatTheWeightsAreFinite) {
+  for (int64_t i = 0; i < 64; ++i) plant("model.norm.weight", i, 3e38f);
+  const models::ModelFile file = models::ModelFile::open(path_);
+  Session session(file, at_level("compiled", 64), cpu_backend());
+  const Prompt prompt{0, ids_, {}};
+  files::expect_error(
+      [&] {
+        session.start({&prompt, 1});
+      },
+      ExitCode::kRuntime,
+      "[model] expected finite logits, got nan or infinity; all weights are "
+      "finite");
+}
+
+TEST_F(NotFinite, EndsValuesWithTheirNames) {
+  plant("model.norm.weight", 3, kNan);
+  const models::ModelFile file = models::ModelFile::open(path_);
+  Session session(file, at_level("compiled", 64), cpu_backend());
+  const auto refused = [&](models::InferenceTask task, const std::string& name) {
+    files::expect_error([&] { session.values(0, ids_, task); }, ExitCode::kBadFile,
+                        "[model] expected finite " + name +
+                            ", got nan; the first tensor that is not finite is model.norm.weight");
+  };
+  refused(models::InferenceTask::kHidden, "hidden states");
+  refused(models::InferenceTask::kLogits, "logits");
+  plant("model.norm.weight", 3, std::numeric_limits<float>::infinity());
+  const models::ModelFile infinite = models::ModelFile::open(path_);
+  Session other(infinite, at_level("compiled", 64), cpu_backend());
+  files::expect_error([&] { other.values(0, ids_, models::InferenceTask::kHidden); },
+                      ExitCode::kBadFile, "[model] expected finite hidden states, got infinity; ");
+}
+
+TEST_F(NotFinite, KeepsAnEngineFromItsStart) {
+  plant("model.norm.weight", 3, kNan);
+  const models::ModelFile file = models::ModelFile::open(path_);
+  const text::Tokenizer tokenizer = bytes_tokenizer(file.config().vocabulary);
+  Session session(file, at_level("compiled", 64), cpu_backend());
+  expect_named([&] { const Engine engine(session, tokenizer, {}); }, "model.norm.weight");
+  EXPECT_FALSE(session.free_slots().is_empty());
+}
+
+// Nothing samples the rows of ids that no token has; whoever asks for probabilities hears of them.
+TEST_F(NotFinite, ARowWithoutATokenEndsOnlyAnswersWithProbabilities) {
+  plant("lm_head.weight", int64_t{64} * 159, kNan);
+  models::ModelFile file = models::ModelFile::open(path_);
+  file.limit_tokens(150);
+  const text::Tokenizer tokenizer = bytes_tokenizer(150, false);
+  Session session(file, at_level("compiled", 64), cpu_backend());
+  Engine engine(session, tokenizer, {});
+  AnswerReader plain(engine, {.prompt = {1, 2, 3}, .max_tokens = 2});
+  EXPECT_EQ(plain.finished().finish, Finish::kLength);
+  AnswerReader scored(engine, {.prompt = {1, 2, 3}, .max_tokens = 2, .top_logprobs = 0});
+  EXPECT_EQ(scored.finished().finish, Finish::kFailed);
+  EXPECT_EQ(scored.finished().error,
+            "[model] expected finite logits, got nan; the first tensor that is not finite is "
+            "lm_head.weight");
+  EXPECT_EQ(scored.finished().tokens, 0);
+  EXPECT_EQ(engine.counts().internal_errors, 0);
+}
+
 }  // namespace
 }  // namespace ridge::serve

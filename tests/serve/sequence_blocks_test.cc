@@ -9,6 +9,8 @@
 #include <numeric>
 #include <random>
 
+#include "base/error.h"
+
 namespace ridge::serve {
 namespace {
 
@@ -223,6 +225,91 @@ TEST(SequenceBlocks, NoBlockHasTwoContents) {
     EXPECT_GT(shared, 1000);
     for (int64_t slot = 0; slot < kSlots; ++slot) memory.release(slot);
     EXPECT_EQ(memory.blocks().in_use(), 0);
+  }
+}
+
+TEST(SequenceBlocks, ACopySharesWholeBlocksAndCopiesTheLast) {
+  for (const auto layers : {Layers::kFull, Layers::kWindow}) {
+    const models::ModelConfig of = config(layers);
+    const LayerType type = layers == Layers::kFull ? kFull : kWindow;
+    SequenceBlocks blocks(shape(of, 13 * kBlockTokens), of, true);
+    const auto add = [&](int64_t slot, const Ids& more) {
+      blocks.extend(slot, blocks.length(slot) + std::ssize(more));
+      blocks.append(slot, more);
+    };
+    blocks.begin(0, ids(0, 40), 0);
+    add(0, ids(0, 20)), add(0, ids(20, 20));
+    blocks.begin(1, ids(500, 20), 0);
+    add(1, ids(500, 20));
+    EXPECT_EQ(blocks.in_use(), 5);
+    blocks.take_changes();
+    const std::vector<BlockCopy> copies = blocks.copy(0, 1);  // its own block ends
+    EXPECT_TRUE(blocks.take_changes());
+    const auto table = layers == Layers::kFull ? blocks.full_table() : blocks.window_table();
+    const size_t second = table.size() / kSlots;
+    ASSERT_EQ(copies.size(), 1u);
+    EXPECT_EQ(copies[0].type, type);
+    EXPECT_EQ(copies[0].from, table[2]);
+    EXPECT_EQ(copies[0].to, table[second + 2]);
+    EXPECT_NE(copies[0].from, copies[0].to);
+    for (const size_t block : {size_t{0}, size_t{1}}) {
+      EXPECT_EQ(table[second + block], table[block]);
+      EXPECT_EQ(blocks.state(table[block]), BlockState::kShared);
+    }
+    EXPECT_EQ(blocks.state(copies[0].from), BlockState::kUsed);
+    EXPECT_EQ(blocks.in_use(), 4);
+    EXPECT_EQ(blocks.owned(0), 1);
+    EXPECT_EQ(blocks.owned(1), 1);
+    EXPECT_EQ(blocks.length(1), 40);
+    add(1, ids(40, 8));  // fills the copied block
+    EXPECT_EQ(blocks.length(0), 40);
+    blocks.release(0), blocks.release(1);
+    EXPECT_EQ(blocks.in_use(), 0);
+  }
+}
+
+// Each slot has blocks of its own, of which all are copied.
+TEST(SequenceBlocks, ACopyThatSharesNothingCopiesAll) {
+  const models::ModelConfig of = config(Layers::kBoth);
+  models::CacheNeeds needs;
+  needs.slots = kSlots, needs.capacity = 40, needs.window = of.window, needs.chunk = 8;
+  needs.pages = true;
+  const models::CacheShape paged = models::cache_shape(needs);
+  ASSERT_EQ(paged.full.blocks_per_slot, 3);
+  SequenceBlocks blocks(paged, of, false);
+  for (size_t i = 0; i < 9; ++i) EXPECT_EQ(blocks.full_table()[i], static_cast<int32_t>(i));
+  EXPECT_EQ(blocks.begin(0, ids(0, 30), 0), 0);
+  blocks.extend(0, 30);
+  blocks.take_changes();
+  const std::vector<BlockCopy> copies = blocks.copy(0, 2);
+  EXPECT_FALSE(blocks.take_changes()) << "no table changes";
+  const auto windows = static_cast<size_t>(paged.window.blocks_per_slot);
+  ASSERT_EQ(copies.size(), 3 + windows);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const size_t at = i < 3 ? i : i - 3;
+    EXPECT_EQ(copies[i].type, i < 3 ? kFull : kWindow);
+    EXPECT_EQ(copies[i].from, static_cast<int32_t>(at));
+    EXPECT_EQ(copies[i].to, static_cast<int32_t>(at + 2 * (i < 3 ? 3 : windows)));
+  }
+  EXPECT_EQ(blocks.length(2), 30);
+  EXPECT_EQ(blocks.missing(2, 40), 0);
+}
+
+TEST(SequenceBlocks, TakesNoBlockThatIsNotThere) {
+  const models::ModelConfig of = config(Layers::kFull);
+  SequenceBlocks blocks(shape(of, 13 * kBlockTokens), of, true);
+  blocks.begin(0, ids(0, 5), 0);
+  blocks.begin(1, ids(500, 5), 0);
+  blocks.extend(0, 12 * kBlockTokens);
+  blocks.extend(1, kBlockTokens);
+  EXPECT_EQ(blocks.available(), 0);
+  EXPECT_EQ(blocks.missing(1, kBlockTokens), 0);
+  EXPECT_EQ(blocks.missing(1, kBlockTokens + 1), 1);
+  try {
+    blocks.extend(1, kBlockTokens + 1);
+    ADD_FAILURE();
+  } catch (const InternalError& error) {
+    EXPECT_TRUE(std::string(error.what()).ends_with("no block is free of 13")) << error.what();
   }
 }
 

@@ -66,5 +66,82 @@ TEST(Session, AScoreTakes128MiBOfLogitsAtMost) {
     EXPECT_LE(each.bucket->shape().tokens * kVocabulary * int64_t{sizeof(float)}, kBytes);
 }
 
+TEST(Session, RefusesPromptsInItsWords) {
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama_fp32");
+  SessionOptions options = at_level("compiled", 4);
+  options.slots = 2;
+  Session session(file, options, cpu_backend());
+  const std::vector<int32_t> ids{1, 2, 3, 4}, longer{1, 2, 3, 4, 5}, none, foreign{1, 160};
+  const auto refused = [&](const std::vector<Prompt>& prompts, const char* message) {
+    files::expect_error([&] { session.start(prompts); }, ExitCode::kUsage, message);
+  };
+  refused({{-1, ids, {}}}, "[slot] expected 0 to 1, got -1");
+  refused({{2, ids, {}}}, "[slot] expected 0 to 1, got 2");
+  refused({{0, ids, {}}, {1, ids, {}}, {1, ids, {}}}, "[slot] 1 has two prompts");
+  refused({{0, none, {}}}, "[prompt] expected at least one token, got none");
+  refused({{0, longer, {}}}, "[prompt] expected at most 4 tokens, the context, got 5");
+  refused({{0, foreign, {}}}, "[ids] expected ids from 0 to 159, got 160 at position 1");
+  EXPECT_EQ(session.start(std::vector<Prompt>{{0, ids, {}}, {1, ids, {}}}).size(), 2u);
+}
+
+TEST(Session, AStepNeedsRoom) {
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama_fp32");
+  SessionOptions options = at_level("compiled", 4);
+  options.slots = 2;
+  Session session(file, options, cpu_backend());
+  const std::vector<int32_t> ids{1, 2, 3}, whole{1, 2, 3, 4};
+  session.start(std::vector<Prompt>{{0, ids, {}}, {1, whole, {}}});
+  const std::vector<int64_t> slots{0, 1};
+  std::vector<int32_t> tokens(2);
+  EXPECT_EQ(session.room(0), 1);
+  files::expect_error([&] { session.step(slots, tokens); }, ExitCode::kRuntime,
+                      "[context] slot 1 has used all of its 4 positions");
+  EXPECT_NO_THROW(session.step({slots.data(), 1}, {tokens.data(), 1}));
+  files::expect_error(
+      [&] {
+        session.step({slots.data(), 1}, {tokens.data(), 1});
+      },
+      ExitCode::kRuntime, "[context] slot 0 has used all of its 4 positions");
+  EXPECT_THROW(session.step({slots.data(), 1}, tokens), InternalError);
+}
+
+// The logits and hidden states of all ids, without the rows that pad the run.
+TEST(Session, HasTheValuesOfEachId) {
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama_fp32");
+  SessionOptions options = at_level("compiled", 64);
+  Session session(file, options, cpu_backend()), plain(file, options, cpu_backend());
+  std::vector<int32_t> ids(37);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(1 + i * 7 % 150);
+  const std::vector<float> logits = session.values(0, ids, models::InferenceTask::kLogits);
+  ASSERT_EQ(logits.size(), 37u * 160);
+  for (const size_t count : {size_t{1}, size_t{20}, ids.size()}) {
+    const std::vector<float> want = last_logits(plain, std::span(ids).first(count));
+    const auto row = logits.begin() + static_cast<std::ptrdiff_t>((count - 1) * 160);
+    EXPECT_LE(largest_difference(std::vector<float>(row, row + 160), want), 1e-4) << count;
+  }
+  EXPECT_EQ(session.length(0), 37);
+  session.release(0);
+  EXPECT_EQ(session.values(0, ids, models::InferenceTask::kHidden).size(), 37u * 64);
+}
+
+TEST(Session, GoesBackOnlyWhereItCan) {
+  const models::ModelFile file = models::ModelFile::open(data_folder() + "llama_fp32");
+  SessionOptions options = at_level("compiled", 16);
+  const std::vector<int32_t> ids{1, 2, 3, 4, 5};
+  const auto reusable = [&](int64_t to) {
+    Session session(file, options, cpu_backend());
+    last_logits(session, ids);
+    return session.reusable(0, to);
+  };
+  EXPECT_EQ(reusable(5), 5);
+  EXPECT_EQ(reusable(1), 1);
+  EXPECT_EQ(reusable(6), 0);
+  EXPECT_EQ(reusable(-1), 0);
+  options.prefix_caching = true;
+  EXPECT_EQ(reusable(3), 0);
+  options.prefix_caching = false, options.cached = false;
+  EXPECT_EQ(reusable(3), 0);
+}
+
 }  // namespace
 }  // namespace ridge::serve

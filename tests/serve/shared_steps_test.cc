@@ -7,6 +7,7 @@
 
 #include "backends/collectives/tcp.h"
 #include "runtime/rank_launcher.h"
+#include "serve/kept_sequence.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
@@ -87,6 +88,26 @@ TEST_F(SharedStepsTest, AFollowerHearsOfALeaderThatRunsNothing) {
   });
   EXPECT_EQ(made[1].exchanges, 5);
   EXPECT_TRUE(made[1].logits.empty());
+}
+
+// The last block of a sequence is copied, in its keys and values, and the other slot goes on.
+TEST_F(SharedStepsTest, AFollowerCopiesWhatTheLeaderCopies) {
+  const std::vector<Rank> made = run([&](Session& session, StepLeader&) {
+    KeptSequence first(session);
+    const KeptSequence::Progress on = [] {};
+    first.feed(std::vector<int32_t>{1, 2, 3, 4, 5}, on);
+    const auto second = first.fork();
+    second->feed(std::vector<int32_t>{6}, on);
+  });
+  Session whole(file_, at_level("compiled", 16), cpu_backend());
+  const std::vector<float> want = last_logits(whole, std::vector<int32_t>{1, 2, 3, 4, 5, 6});
+  ASSERT_EQ(made[1].logits.size(), made[0].logits.size());
+  ASSERT_GE(made[1].logits.size(), want.size());
+  EXPECT_EQ(made[1].logits, made[0].logits);
+  EXPECT_LE(largest_difference(std::vector<float>(made[1].logits.begin(),
+                                                  made[1].logits.begin() + std::ssize(want)),
+                               want),
+            1e-4);
 }
 
 }  // namespace
