@@ -166,6 +166,21 @@ TEST_F(CheckpointOfRanks, IsNoneIfAShardIsMissing) {
   EXPECT_TRUE(fs::is_empty(folder_ / "c"));
 }
 
+// The second rank leaves before it writes its shard. The first one does not wait for the file.
+TEST_F(CheckpointOfRanks, IsNoneIfARankLeaves) {
+  run_trainers({2, 1, 1}, small_step(), "+data_parallel=2", [&](TrainerRank& rank) {
+    if (rank.rank == 1) {
+      rank.all->any(false);
+      EXPECT_EQ(fs::path(rank.all->gather("")[0]).parent_path(), folder_ / "c");
+      return;
+    }
+    CheckpointWriter writer(folder_ / "c", {}, nullptr, rank.all.get());
+    writer.save(*rank.trainer, at(1), 0);
+    EXPECT_THROW(writer.wait(), Error);
+  });
+  EXPECT_TRUE(fs::is_empty(folder_ / "c"));
+}
+
 TEST(WaitForFiles, ReturnsWhenAllAreThere) {
   const files::ScratchFolder folder;
   std::stop_source stops;

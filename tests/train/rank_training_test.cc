@@ -119,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
 // The hash of a model is of all its weights, so a stage reads those of the others too.
 TEST(RankWeights, AreAllReadByEachStage) {
   const Weights weights = lively_weights(small_config());
-  for (const plan::RankLayout layout : {plan::RankLayout{1, 1, 2}, plan::RankLayout{1, 2, 1}})
+  for (const plan::RankLayout layout :
+       {plan::RankLayout{1, 1, 2}, plan::RankLayout{1, 2, 1}, plan::RankLayout{1, 2, 2}})
     run_trainers(
         layout, small_step(), layout.tensor > 1 ? "+train_tensor_parallel=2" : "",
         [&](TrainerRank& rank) {
