@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "ops/build.h"
 #include "passes/level_options.h"
+#include "passes/passes.h"
 #include "passes/pipeline_stage.h"
 #include "train/gradient_states.h"
 
@@ -34,7 +35,7 @@ class PipelineBuilder {
   }
 
   void add(const Graph& forward) {
-    std::vector<Graph> parts = cut(forward);
+    std::vector<Graph> parts = cut(adapted(forward));
     for (Graph& each : parts) each = run(Stage::kForward, each, selection_);
     std::optional<Graph> evaluation;
     if (o_.evaluates) evaluation = joined_evaluation(parts);
@@ -72,6 +73,11 @@ class PipelineBuilder {
   }
   Selection without_exchanges() const {
     return Selection("baseline", passes::with_switch(selection_.str(), "-data_parallel,-zero"));
+  }
+
+  // Adapters are added while the graph has its loss: a part without one is not adapted.
+  Graph adapted(const Graph& forward) {
+    return selection_.has("lora") ? passes::run_lora(forward, context_) : forward;
   }
 
   std::vector<Graph> cut(const Graph& forward) {

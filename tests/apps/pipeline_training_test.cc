@@ -41,6 +41,12 @@ TEST_F(PipelineTrainingTest, TiedTablesTrainTheSame) {
   expect_same(one, train({2, 1, 2, 2}, with(kZeroBubble, with(words, {"--zero", "2"}))));
 }
 
+TEST_F(PipelineTrainingTest, AdaptersOfEveryStageTrain) {
+  expect_adapted("qwen3_bf16", {{{.stages = 2, .micro_batches = 4}},
+                                {{2, 1, 2, 2}, {"--zero", "3"}},
+                                {{1, 2, 2, 4}, {"--sequence-parallel"}}});
+}
+
 // Every axis at once: eight ranks.
 TEST_F(PipelineTrainingTest, ProductsTrainTheSame) {
   const Words words = {"--steps", "4", "--clip", "0.1"};
