@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "backends/ranks_in_threads.h"
 #include "base/bf16.h"
 #include "base/error.h"
 #include "runtime/rank_launcher.h"
@@ -24,19 +25,9 @@ using runtime::free_port;
 std::vector<std::string> run_ranks(int ranks,
                                    const std::function<void(Communicator&)>& body,
                                    double timeout_s = 20) {
-  const int port = free_port();
-  std::vector<std::string> errors(static_cast<size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank)
-    threads.emplace_back([&, rank] {
-      try {
-        body(*join_tcp({"127.0.0.1", port, rank, ranks, timeout_s}));
-      } catch (const Error& error) {
-        errors[static_cast<size_t>(rank)] = error.what();
-      }
-    });
-  for (std::thread& each : threads) each.join();
-  return errors;
+  return run_in_threads(ranks, [&](int rank, int port) {
+    body(*join_tcp({"127.0.0.1", port, rank, ranks, timeout_s}));
+  });
 }
 
 void expect_none(const std::vector<std::string>& errors) {
@@ -132,24 +123,20 @@ TEST(TcpCommunicator, EndsWithoutARankThatDoesNotCome) {
 
 // Pairs and one that is alone, at the same time; then all of them, in another order of numbers.
 TEST(TcpWorld, DividesItselfIntoGroups) {
-  const int port = free_port();
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 5; ++rank)
-    threads.emplace_back([port, rank] {
-      const auto world = join_tcp_world({"127.0.0.1", port, rank, 5, 20});
-      EXPECT_EQ(world->size(), 5);
-      const auto pair = world->split(10 - rank / 2), all = world->split(0);
-      EXPECT_EQ(pair->size(), rank == 4 ? 1 : 2);
-      EXPECT_EQ(pair->rank(), rank % 2);
-      EXPECT_EQ(all->rank(), rank);
-      EXPECT_EQ(all->gather(std::to_string(rank)),
-                (std::vector<std::string>{"0", "1", "2", "3", "4"}));
-      const std::string own(static_cast<size_t>(rank), 'x');
-      const std::vector<std::string> texts = pair->gather(own);
-      EXPECT_EQ(texts[static_cast<size_t>(rank % 2)], own);
-      EXPECT_EQ(texts.back(), std::string(static_cast<size_t>(rank == 4 ? 4 : rank | 1), 'x'));
-    });
-  for (std::thread& each : threads) each.join();
+  expect_none(run_in_threads(5, [](int rank, int port) {
+    const auto world = join_tcp_world({"127.0.0.1", port, rank, 5, 20});
+    EXPECT_EQ(world->size(), 5);
+    const auto pair = world->split(10 - rank / 2), all = world->split(0);
+    EXPECT_EQ(pair->size(), rank == 4 ? 1 : 2);
+    EXPECT_EQ(pair->rank(), rank % 2);
+    EXPECT_EQ(all->rank(), rank);
+    EXPECT_EQ(all->gather(std::to_string(rank)),
+              (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+    const std::string own(static_cast<size_t>(rank), 'x');
+    const std::vector<std::string> texts = pair->gather(own);
+    EXPECT_EQ(texts[static_cast<size_t>(rank % 2)], own);
+    EXPECT_EQ(texts.back(), std::string(static_cast<size_t>(rank == 4 ? 4 : rank | 1), 'x'));
+  }));
 }
 
 TEST(TcpCommunicator, EndsIfNobodyListens) {

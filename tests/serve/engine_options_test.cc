@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "backends/graph_run.h"
+#include "backends/ranks_in_threads.h"
 #include "cost/made_up_ceilings.h"
 #include "cost/predict.h"
 #include "runtime/ranks.h"
@@ -13,7 +14,6 @@
 #include "serve/bytes_tokenizer.h"
 #include "serve/generator.h"
 #include "serve/kept_sequence.h"
-#include "serve/ranks_in_threads.h"
 #include "serve/real_model.h"
 #include "serve/shared_steps.h"
 

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "backends/machine.h"
+#include "backends/ranks_in_threads.h"
 #include "models/inference_names.h"
 #include "plan/rank_layout.h"
 #include "serve/engine.h"
-#include "serve/ranks_in_threads.h"
 #include "serve/real_model.h"
 #include "serve/shared_steps.h"
 
@@ -65,29 +65,30 @@ class ModelStageTest : public testing::Test {
   }
   std::vector<Ran> in_stages(int count) const {
     std::vector<Ran> made(static_cast<size_t>(count));
-    const auto errors = run_ranks_in_threads(count, [&](int rank, backends::RankWorld& world) {
-      const auto all = world.split(0);
-      const backends::Groups groups = groups_of(count, rank, world);
-      backends::MachineOptions machine;
-      machine.device = "cpu";
-      machine.threads = 1;
-      machine.groups = &groups;
-      const SessionOptions of = options(model_stage(file_, rank, count));
-      const auto backend = backends::make_backend(machine, of.selection);
-      Session session(file_, of, *backend);
-      warm_up(session, {});  // loads the weights of the stage
-      std::vector<int32_t> sampled;
-      if (rank == 0) {
-        StepLeader leader(session.runner(), *all);
-        sampled = tokens(session);
-        leader.end();
-      } else {
-        follow_steps(session.runner(), *all);
-        session.sampling().read();
-        sampled.push_back(session.sampling().token(0));
-      }
-      made[static_cast<size_t>(rank)] = ran(session, sampled);
-    });
+    const auto errors =
+        backends::run_ranks_in_threads(count, [&](int rank, backends::RankWorld& world) {
+          const auto all = world.split(0);
+          const backends::Groups groups = groups_of(count, rank, world);
+          backends::MachineOptions machine;
+          machine.device = "cpu";
+          machine.threads = 1;
+          machine.groups = &groups;
+          const SessionOptions of = options(model_stage(file_, rank, count));
+          const auto backend = backends::make_backend(machine, of.selection);
+          Session session(file_, of, *backend);
+          warm_up(session, {});  // loads the weights of the stage
+          std::vector<int32_t> sampled;
+          if (rank == 0) {
+            StepLeader leader(session.runner(), *all);
+            sampled = tokens(session);
+            leader.end();
+          } else {
+            follow_steps(session.runner(), *all);
+            session.sampling().read();
+            sampled.push_back(session.sampling().token(0));
+          }
+          made[static_cast<size_t>(rank)] = ran(session, sampled);
+        });
     EXPECT_EQ(errors, std::vector<std::string>(static_cast<size_t>(count)));
     return made;
   }

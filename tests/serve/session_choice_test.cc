@@ -6,6 +6,7 @@
 
 #include <cstring>
 
+#include "backends/ranks_in_threads.h"
 #include "base/units.h"
 #include "files/json.h"
 #include "files/safetensors.h"
@@ -15,7 +16,6 @@
 #include "models/model_hash.h"
 #include "passes/tensor_shards.h"
 #include "runtime/ranks.h"
-#include "serve/ranks_in_threads.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
@@ -356,7 +356,7 @@ TEST(OpenedModel, IsTheSameOnEveryRank) {
                     other = data_folder() + "qwen2_fp32";
   std::filesystem::copy(first, copy);
   const auto open = [&](const char* group, const std::string& second) {
-    return run_ranks_in_threads(2, [&](int rank, backends::RankWorld& world) {
+    return backends::run_ranks_in_threads(2, [&](int rank, backends::RankWorld& world) {
       backends::Groups groups;
       groups[group] = world.split(0);
       InferenceOptions options;

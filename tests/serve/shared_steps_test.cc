@@ -3,10 +3,7 @@
 // hears of it also while there is nothing to run.
 #include "serve/shared_steps.h"
 
-#include <thread>
-
-#include "backends/collectives/tcp.h"
-#include "runtime/rank_launcher.h"
+#include "backends/ranks_in_threads.h"
 #include "serve/kept_sequence.h"
 #include "serve/real_model.h"
 
@@ -34,33 +31,30 @@ class SharedStepsTest : public testing::Test {
  protected:
   // Runs `lead` on the first rank, with the second as its follower, and returns what each has made.
   std::vector<Rank> run(const std::function<void(Session&, StepLeader&)>& lead) {
-    const int port = runtime::free_port();
     std::vector<Rank> made(2);
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < 2; ++rank)
-      threads.emplace_back([&, rank] {
-        backends::cpu::CpuOptions one;
-        one.threads = 1;
-        const auto backend = backends::cpu::make_cpu_backend(one);
-        SessionOptions options = at_level("compiled", 16);
-        options.slots = 2;
-        Session session(file_, options, *backend);
-        const auto ranks = backends::join_tcp({"127.0.0.1", port, rank, 2});
-        Exchanges exchanges;
-        ranks->tell(&exchanges, "all");
-        if (rank == 0) {
-          StepLeader leader(session.runner(), *ranks);
-          lead(session, leader);
-          leader.end();
-        } else {
-          follow_steps(session.runner(), *ranks);
-        }
-        session.sampling().read();
-        const Bucket* last = session.runner().last_bucket();
-        made[static_cast<size_t>(rank)] = {last == nullptr ? std::vector<float>() : last->output(),
-                                           session.sampling().token(0), exchanges.count};
-      });
-    for (std::thread& each : threads) each.join();
+    const std::vector<std::string> errors = backends::run_in_threads(2, [&](int rank, int port) {
+      backends::cpu::CpuOptions one;
+      one.threads = 1;
+      const auto backend = backends::cpu::make_cpu_backend(one);
+      SessionOptions options = at_level("compiled", 16);
+      options.slots = 2;
+      Session session(file_, options, *backend);
+      const auto ranks = backends::join_tcp({"127.0.0.1", port, rank, 2});
+      Exchanges exchanges;
+      ranks->tell(&exchanges, "all");
+      if (rank == 0) {
+        StepLeader leader(session.runner(), *ranks);
+        lead(session, leader);
+        leader.end();
+      } else {
+        follow_steps(session.runner(), *ranks);
+      }
+      session.sampling().read();
+      const Bucket* last = session.runner().last_bucket();
+      made[static_cast<size_t>(rank)] = {last == nullptr ? std::vector<float>() : last->output(),
+                                         session.sampling().token(0), exchanges.count};
+    });
+    for (const std::string& each : errors) EXPECT_EQ(each, "");
     return made;
   }
 

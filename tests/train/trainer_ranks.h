@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "backends/ranks_in_threads.h"
 #include "plan/rank_layout.h"
-#include "serve/ranks_in_threads.h"
 #include "train/small_run.h"
 
 namespace ridge::train {
@@ -54,7 +54,7 @@ inline void run_trainers(const plan::RankLayout& layout,
                          const std::string& switches,
                          const std::function<void(TrainerRank&)>& act,
                          const models::ModelConfig& config = small_config()) {
-  const std::vector<std::string> errors = serve::run_ranks_in_threads(
+  const std::vector<std::string> errors = backends::run_ranks_in_threads(
       static_cast<int>(layout.ranks()), [&](int rank, backends::RankWorld& world) {
         TrainerRank made;
         join_groups(layout, rank, world, made);

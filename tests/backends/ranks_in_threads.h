@@ -12,21 +12,19 @@
 #include "backends/collectives/tcp.h"
 #include "runtime/rank_launcher.h"
 
-namespace ridge::serve {
+namespace ridge::backends {
 
-// Runs `act` on each rank, with its place in the world. Returns what the ranks threw: empty texts
-// of those that threw nothing.
-inline std::vector<std::string> run_ranks_in_threads(
-    int count,
-    const std::function<void(int rank, backends::RankWorld& world)>& act) {
+// Runs `act` on each rank, with a port at which they can meet. Returns what the ranks threw: empty
+// texts of those that threw nothing.
+inline std::vector<std::string> run_in_threads(int count,
+                                               const std::function<void(int rank, int port)>& act) {
   const int port = runtime::free_port();
   std::vector<std::string> errors(static_cast<size_t>(count));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < count; ++rank)
     threads.emplace_back([&, rank] {
       try {
-        const auto world = backends::join_tcp_world({"127.0.0.1", port, rank, count});
-        act(rank, *world);
+        act(rank, port);
       } catch (const std::exception& error) {
         errors[static_cast<size_t>(rank)] = error.what();
       }
@@ -35,4 +33,13 @@ inline std::vector<std::string> run_ranks_in_threads(
   return errors;
 }
 
-}  // namespace ridge::serve
+// The same with the rank's place in the world.
+inline std::vector<std::string> run_ranks_in_threads(
+    int count,
+    const std::function<void(int rank, RankWorld& world)>& act) {
+  return run_in_threads(count, [&](int rank, int port) {
+    act(rank, *join_tcp_world({"127.0.0.1", port, rank, count}));
+  });
+}
+
+}  // namespace ridge::backends
